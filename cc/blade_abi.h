@@ -1,0 +1,128 @@
+// The C ABI between generated code (an "executable") and its host.
+//
+// This header is included by the runtime and printed verbatim at the top of every generated
+// source file, so it uses no other header and only C types.
+//
+// An executable exports one symbol, `blade_executable`. Its `run` functions are re-entrant, keep
+// no state between calls and start no threads: memory, threads and matrix products come from the
+// host. Everything a kernel writes is an output or temporary of this call, so a host may answer a
+// refusal by running something else with the same inputs.
+#ifndef BLADE_ABI_H_
+#define BLADE_ABI_H_
+
+#define BLADE_ABI_VERSION 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef __INT64_TYPE__ BladeInt;  // every dimension, index and byte count
+
+// Values equal TensorFlow's DataType enum.
+typedef enum BladeDType {
+  BLADE_F32 = 1,
+  BLADE_F64 = 2,
+  BLADE_I32 = 3,
+  BLADE_U8 = 4,
+  BLADE_I16 = 5,
+  BLADE_I8 = 6,
+  BLADE_I64 = 9,
+  BLADE_BOOL = 10,
+  BLADE_U16 = 17,
+  BLADE_U32 = 22,
+  BLADE_U64 = 23,
+} BladeDType;
+
+// A dense row-major tensor. `data` is at least 16-byte aligned and may be null when it is empty.
+typedef struct BladeTensor {
+  void* data;
+  const BladeInt* dims;
+  int rank;
+  int dtype;
+} BladeTensor;
+
+// What happens to each element of C before it is stored. Hosts may run it as a second pass.
+typedef enum BladeActivation {
+  BLADE_ACTIVATION_NONE = 0,
+  BLADE_ACTIVATION_RELU = 1,
+} BladeActivation;
+
+// C[i] = activation(A[i] * B[i] + bias), for i in [0, batch).
+// A[i] is m x k, or k x m when transpose_a; B[i] is k x n, or n x k when transpose_b. All matrices
+// are row-major; ld* is the distance between rows and *_stride the distance between batch
+// entries, both in elements (a stride of 0 repeats one matrix).
+typedef struct BladeGemm {
+  int dtype;  // BLADE_F32 or BLADE_F64
+  int transpose_a, transpose_b;
+  BladeInt batch, m, n, k;
+  const void* a;
+  BladeInt lda, a_stride;
+  const void* b;
+  BladeInt ldb, b_stride;
+  void* c;
+  BladeInt ldc, c_stride;
+  const void* bias;  // n elements added to every row of C, or null
+  int activation;    // BladeActivation
+  // The executable's input that B is, unchanged, when that input is the same tensor in every call:
+  // the host may then pack it once and keep the result. -1 otherwise.
+  int b_constant_input;
+} BladeGemm;
+
+typedef void (*BladeBody)(const void* args, BladeInt begin, BladeInt end);
+
+// What a host offers. `ctx` is the host's own pointer for this call.
+typedef struct BladeHost {
+  unsigned abi_version;
+  // Allocates output `index` and returns its data (64-byte aligned); null means failure.
+  // Called once for each output, and dims are copied. Empty outputs return any non-null pointer.
+  void* (*allocate_output)(void* ctx, int index, int rank, const BladeInt* dims);
+  // Makes output `index` the same elements as input `input`, under other dims. 0 on success.
+  int (*forward_input)(void* ctx, int index, int input, int rank, const BladeInt* dims);
+  // Scratch memory until `run` returns (64-byte aligned); null means failure. Called at most once
+  // a run, for all temporaries together.
+  void* (*allocate_temp)(void* ctx, BladeInt bytes);
+  // Calls body on disjoint ranges that cover [0, total), perhaps from several threads at once, and
+  // returns when all are done. cost_cycles estimates the processor cycles of one unit; small work
+  // runs inline on the calling thread. A body may not call parallel_for.
+  void (*parallel_for)(void* ctx, BladeInt total, double cost_cycles, BladeBody body,
+                       const void* args);
+  // Runs a matrix product on the host's library, in parallel where it pays. 0 on success.
+  int (*gemm)(void* ctx, const BladeGemm* gemm);
+} BladeHost;
+
+// What `run` returns: 0, a positive index (from 1) into `refusals` when the generated code does
+// not cover these inputs, or one of these. On any non-zero result the outputs are not usable.
+typedef enum BladeStatus {
+  BLADE_OK = 0,
+  BLADE_OUT_OF_MEMORY = -1,
+  BLADE_HOST_ERROR = -2,
+} BladeStatus;
+
+typedef int (*BladeRun)(const BladeHost* host, void* ctx, const BladeTensor* inputs);
+
+// One compilation of the same program. `isa` is a name the host knows how to test for:
+// "x86-64-v2", "x86-64-v3", "x86-64-v4" or "aarch64".
+typedef struct BladeVariant {
+  const char* isa;
+  BladeRun run;
+} BladeVariant;
+
+typedef struct BladeExecutable {
+  unsigned abi_version;
+  int n_inputs;
+  int n_outputs;
+  int n_variants;
+  const BladeVariant* variants;  // best first
+  int n_refusals;
+  const char* const* refusals;  // e.g. "Add (head/add): input dims 0 and 0 differ"
+  const char* name;             // the cluster's name, for messages
+} BladeExecutable;
+
+// extern "C" const BladeExecutable* blade_executable(void);
+typedef const BladeExecutable* (*BladeExecutableFn)(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // BLADE_ABI_H_
