@@ -1,0 +1,417 @@
+"""Builds a Program: one method a primitive, shape facts gathered on the way.
+
+Two dims that TensorFlow requires to be equal (or that broadcasting lets us assume equal) become
+one dim from then on, and the equality becomes a constraint that the executable checks before it
+runs. Contents of small integer tensors are followed symbolically (`content.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+
+from tf_blade.compiler.ir import content as contents
+from tf_blade.compiler.ir import dims as d
+from tf_blade.compiler.ir.dims import Dim, Shape
+from tf_blade.compiler.ir.ops import infer_type
+from tf_blade.compiler.ir.program import (
+    Constraint,
+    InputDim,
+    InputElement,
+    Op,
+    Program,
+    Value,
+)
+from tf_blade.compiler.ir.types import DType, TensorType
+from tf_blade.errors import UnsupportedError
+
+
+class Builder:
+    """Appends ops to a program. `source` (set by the caller) names the TensorFlow node at work."""
+
+    def __init__(self, name: str) -> None:
+        self.program = Program(name)
+        self.source = ""
+        self._contents: dict[Value, contents.Content] = {}
+        self._equal: dict[sympy.Symbol, Dim] = {}
+        self._names = 0
+
+    # -- parameters and results -----------------------------------------------------------
+
+    def param(self, dtype: DType, shape: Sequence[int | None], *, constant: bool = False) -> Value:
+        """The next input. A None dim becomes a fresh symbol `s<n>`; the elements of a small
+        integer input become symbols `e<n>` when somebody asks for its content."""
+        index = len(self.program.params)
+        dims: list[Dim] = []
+        for axis, size in enumerate(shape):
+            if size is None:
+                symbol = d.dimension_symbol(f"s{len(self.program.symbols)}")
+                self.program.symbols[symbol] = InputDim(index, axis)
+                dims.append(symbol)
+            else:
+                dims.append(int(size))
+        value = Value(f"p{index}", TensorType(dtype, tuple(dims)))
+        self.program.params.append(value)
+        if constant:
+            self.program.constant_params.add(index)
+        return value
+
+    def content(self, value: Value) -> contents.Content | None:
+        """What an integer tensor holds: an object array of dims of its shape, or None if unknown.
+
+        For a small integer parameter this makes one symbol for each element.
+        """
+        if value in self._contents:
+            return (
+                np.frompyfunc(self.canonical, 1, 1)(self._contents[value]).reshape(
+                    self._contents[value].shape
+                )
+                if self._contents[value].size
+                else self._contents[value]
+            )
+        kind = value.type
+        if value.op is None and kind.dtype in (DType.I32, DType.I64):
+            if not all(d.is_static(n) for n in kind.shape) or kind.size > contents.MAX_ELEMENTS:
+                return None
+            index = self.program.params.index(value)
+            elements = np.empty(int(kind.size), dtype=object)
+            for i in range(elements.size):
+                symbol = d.element_symbol(f"e{len(self.program.symbols)}")
+                self.program.symbols[symbol] = InputElement(index, i)
+                elements[i] = symbol
+            self._contents[value] = elements.reshape(kind.shape)
+            return self._contents[value]
+        return None
+
+    def static_content(self, value: Value) -> np.ndarray | None:
+        """Like content, as an int64 array, when every element is a plain integer."""
+        found = value.op.attrs["value"] if value.op and value.op.kind == "constant" else None
+        if found is not None and found.dtype.kind in "iu":
+            return found.astype(np.int64)
+        if value.op is None:
+            return None  # asking for a parameter's elements would make symbols for nothing
+        symbolic = self.content(value)
+        if symbolic is None or not all(isinstance(x, int) for x in symbolic.flat):
+            return None
+        return symbolic.astype(np.int64)
+
+    def finish(self, results: Sequence[Value]) -> Program:
+        """The program: dims made canonical, shape arithmetic replaced by `shape_value`, dead ops
+        dropped."""
+        self.program.results = list(results)
+        self._materialise_contents()
+        self._drop_dead()
+        self._canonicalise()
+        return self.program
+
+    # -- shape facts ----------------------------------------------------------------------
+
+    def canonical(self, dim: Dim) -> Dim:
+        """The dim with every symbol replaced by what it was found equal to."""
+        if isinstance(dim, int):
+            return dim
+        while True:
+            known = {s: self._equal[s] for s in dim.free_symbols if s in self._equal}
+            if not known:
+                return d.simplify(dim)
+            dim = d.substitute(dim, known)
+            if isinstance(dim, int):
+                return dim
+
+    def shape(self, value: Value) -> Shape:
+        """The value's shape in canonical dims."""
+        return tuple(self.canonical(n) for n in value.type.shape)
+
+    def same_dim(self, a: Dim, b: Dim, why: str) -> Dim:
+        """One dim for two that must be equal; records the constraint. Raises UnsupportedError when
+        they can't be."""
+        a, b = self.canonical(a), self.canonical(b)
+        if a == b:
+            return a
+        if isinstance(a, int) and isinstance(b, int):
+            raise UnsupportedError(f"dims {a} and {b} differ: {why}", self.source)
+        self.program.constraints.append(
+            Constraint("eq", a, b, f"{self.source}: {why}" if self.source else why)
+        )
+        # Keep the simpler side: an integer, then a symbol that was there first.
+        if isinstance(a, int) or (not isinstance(b, int) and not b.is_Symbol):
+            a, b = b, a
+        if not isinstance(a, int) and a.is_Symbol:
+            if not isinstance(b, int) and b.is_Symbol and self._age(a) < self._age(b):
+                a, b = b, a
+            if isinstance(b, int) or a not in b.free_symbols:
+                self._equal[a] = b
+                return b
+        return b if isinstance(b, int) else a
+
+    def require_le(self, a: Dim, b: Dim, why: str) -> None:
+        """Records that a <= b must hold."""
+        a, b = self.canonical(a), self.canonical(b)
+        difference = d.simplify(b - a)
+        if isinstance(difference, int):
+            if difference < 0:
+                raise UnsupportedError(f"{d.to_text(a)} > {d.to_text(b)}: {why}", self.source)
+            return
+        if difference.is_nonnegative:
+            return
+        self.program.constraints.append(
+            Constraint("le", a, b, f"{self.source}: {why}" if self.source else why)
+        )
+
+    def _age(self, symbol: sympy.Symbol) -> int:
+        return list(self.program.symbols).index(symbol)
+
+    def broadcast_shapes(self, *shapes: Shape) -> Shape:
+        """The shape that TensorFlow's broadcasting gives; unknown dims are assumed equal."""
+        rank = max(len(s) for s in shapes)
+        result: list[Dim] = []
+        for axis in range(-rank, 0):
+            dim: Dim = 1
+            for shape in shapes:
+                if -axis > len(shape):
+                    continue
+                other = self.canonical(shape[axis])
+                if other == 1:
+                    continue
+                dim = other if dim == 1 else self.same_dim(dim, other, "dims that broadcast")
+            result.append(dim)
+        return tuple(self.canonical(n) for n in result)
+
+    def broadcast_to(self, value: Value, shape: Shape) -> Value:
+        """The value broadcast to `shape` as TensorFlow would (trailing dims aligned)."""
+        shape = tuple(self.canonical(n) for n in shape)
+        if self.shape(value) == shape:
+            return value
+        offset = len(shape) - value.type.rank
+        if offset < 0:
+            raise UnsupportedError(
+                f"can't broadcast {value.type} to rank {len(shape)}", self.source
+            )
+        for i, n in enumerate(self.shape(value)):
+            if n != 1:
+                self.same_dim(n, shape[offset + i], "dims that broadcast")
+        return self.broadcast_in_dim(value, shape, range(offset, len(shape)))
+
+    def broadcast_together(self, *values: Value) -> list[Value]:
+        """The values broadcast to their common shape."""
+        shape = self.broadcast_shapes(*(v.type.shape for v in values))
+        return [self.broadcast_to(v, shape) for v in values]
+
+    # -- primitives -----------------------------------------------------------------------
+
+    def op(self, kind: str, operands: Sequence[Value], **attrs: Any) -> Value:
+        """Appends one primitive; dims in attributes are made canonical first."""
+        operands = [self._canonical_operand(v) for v in operands]
+        result_type = infer_type(kind, operands, attrs)
+        result_type = TensorType(
+            result_type.dtype, tuple(self.canonical(n) for n in result_type.shape)
+        )
+        result = Value(f"{self._names}", result_type)
+        self._names += 1
+        result.op = Op(kind, operands, attrs, result, self.source)
+        self.program.ops.append(result.op)
+        self._follow_content(result.op)
+        return result
+
+    def _canonical_operand(self, value: Value) -> Value:
+        shape = self.shape(value)
+        if shape != value.type.shape:
+            value.type = TensorType(value.type.dtype, shape)
+        return value
+
+    def _follow_content(self, op: Op) -> None:
+        kind = op.result.type
+        if not kind.dtype.is_integer or not all(d.is_static(n) for n in kind.shape):
+            return
+        if kind.size > contents.MAX_ELEMENTS:
+            return
+        if op.kind == "constant":
+            array = np.empty(op.attrs["value"].shape, dtype=object)
+            array[...] = op.attrs["value"].tolist()
+            self._contents[op.result] = array
+        elif op.kind == "shape_value":
+            array = np.empty(len(op.attrs["elements"]), dtype=object)
+            array[:] = op.attrs["elements"]
+            self._contents[op.result] = array.reshape(op.attrs["shape"])
+        elif op.kind in contents.RULES:
+            known = [self.content(v) if self._may_ask(v) else None for v in op.operands]
+            result = contents.evaluate(op.kind, known, op.attrs)
+            if result is not None and kind.dtype in (DType.I32, DType.I64):
+                self._contents[op.result] = result
+
+    def _may_ask(self, value: Value) -> bool:
+        # Only i32/i64 of at most 16 elements are taken for shapes; more are data.
+        kind = value.type
+        small = all(d.is_static(n) for n in kind.shape) and kind.size <= 16
+        return value in self._contents or (value.op is None and small)
+
+    def constant(self, value: Any, dtype: DType | None = None) -> Value:
+        array = np.asarray(value, dtype=dtype.numpy if dtype else None)
+        return self.op("constant", [], value=array)
+
+    def splat(self, value: Any, dtype: DType, shape: Shape) -> Value:
+        """A tensor of one repeated value."""
+        return self.broadcast_to(self.constant(value, dtype), tuple(shape))
+
+    def shape_value(self, elements: Any, dtype: DType) -> Value:
+        """A tensor of dims: `elements` is a (nested) sequence of dims, or one dim for a scalar."""
+        array = np.empty(np.shape(elements), dtype=object)
+        array[...] = elements
+        flat = tuple(self.canonical(n) for n in array.flat)
+        return self.op("shape_value", [], dtype=dtype, shape=array.shape, elements=flat)
+
+    def convert(self, value: Value, dtype: DType) -> Value:
+        return value if value.type.dtype is dtype else self.op("convert", [value], dtype=dtype)
+
+    def compare(self, direction: str, a: Value, b: Value) -> Value:
+        """Broadcasts, then compares elementwise; direction is one of EQ NE LT LE GT GE."""
+        return self.op("compare", self.broadcast_together(a, b), direction=direction)
+
+    def select(self, predicate: Value, on_true: Value, on_false: Value) -> Value:
+        return self.op("select", self.broadcast_together(predicate, on_true, on_false))
+
+    def unary(self, kind: str, value: Value) -> Value:
+        return self.op(kind, [value])
+
+    def binary(self, kind: str, a: Value, b: Value) -> Value:
+        """Broadcasts as TensorFlow does, then applies the op."""
+        return self.op(kind, self.broadcast_together(a, b))
+
+    def add(self, a: Value, b: Value) -> Value:
+        return self.binary("add", a, b)
+
+    def sub(self, a: Value, b: Value) -> Value:
+        return self.binary("sub", a, b)
+
+    def mul(self, a: Value, b: Value) -> Value:
+        return self.binary("mul", a, b)
+
+    def div(self, a: Value, b: Value) -> Value:
+        return self.binary("div", a, b)
+
+    def broadcast_in_dim(self, value: Value, shape: Shape, dims: Sequence[int]) -> Value:
+        return self.op("broadcast_in_dim", [value], shape=tuple(shape), dims=tuple(dims))
+
+    def reshape(self, value: Value, shape: Sequence[Dim]) -> Value:
+        """Equal element counts become a constraint where the algebra can't tell."""
+        target = tuple(self.canonical(n) for n in shape)
+        if target == self.shape(value):
+            return value
+        self.same_dim(d.product(self.shape(value)), d.product(target), "reshape keeps the size")
+        target = tuple(self.canonical(n) for n in target)
+        return self.op("reshape", [value], shape=target)
+
+    def transpose(self, value: Value, perm: Sequence[int]) -> Value:
+        if list(perm) == list(range(value.type.rank)):
+            return value
+        return self.op("transpose", [value], perm=tuple(int(p) for p in perm))
+
+    def slice(
+        self,
+        value: Value,
+        start: Sequence[Dim],
+        limit: Sequence[Dim],
+        stride: Sequence[int] | None = None,
+    ) -> Value:
+        """The caller makes sure that 0 <= start <= limit <= dim, by constraint where need be."""
+        steps = tuple(stride) if stride else (1,) * value.type.rank
+        return self.op(
+            "slice",
+            [value],
+            start=tuple(self.canonical(n) for n in start),
+            limit=tuple(self.canonical(n) for n in limit),
+            stride=steps,
+        )
+
+    def reverse(self, value: Value, dims: Sequence[int]) -> Value:
+        return self.op("reverse", [value], dims=tuple(dims)) if dims else value
+
+    def concatenate(self, values: Sequence[Value], dim: int) -> Value:
+        if len(values) == 1:
+            return values[0]
+        for other in values[1:]:
+            for i in range(other.type.rank):
+                if i != dim:
+                    self.same_dim(values[0].type.shape[i], other.type.shape[i], "concatenated dims")
+        return self.op("concatenate", list(values), dim=dim)
+
+    def pad(self, value: Value, fill: Value, low: Sequence[Dim], high: Sequence[Dim]) -> Value:
+        return self.op("pad", [value, fill], low=tuple(low), high=tuple(high))
+
+    def iota(self, dtype: DType, shape: Shape, dim: int) -> Value:
+        return self.op("iota", [], dtype=dtype, shape=tuple(shape), dim=dim)
+
+    def gather(self, params: Value, indices: Value, axis: int, batch_dims: int = 0) -> Value:
+        return self.op("gather", [params, indices], axis=axis, batch_dims=batch_dims)
+
+    def reduce(self, kind: str, value: Value, dims: Sequence[int]) -> Value:
+        """kind: sum, prod, max, min, and, or. No dims: the value itself."""
+        return self.op("reduce", [value], kind=kind, dims=tuple(sorted(dims))) if dims else value
+
+    def dot_general(
+        self,
+        a: Value,
+        b: Value,
+        *,
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+        bias: Value | None = None,
+        activation: str = "none",
+    ) -> Value:
+        """Matrix product over the last two dims (see ops.py); contracted dims are made equal."""
+        k_a = a.type.shape[-2] if transpose_a else a.type.shape[-1]
+        k_b = b.type.shape[-1] if transpose_b else b.type.shape[-2]
+        self.same_dim(k_a, k_b, "contracted dims")
+        if b.type.rank > 2:
+            for x, y in zip(a.type.shape[:-2], b.type.shape[:-2], strict=True):
+                self.same_dim(x, y, "batch dims")
+        operands = [a, b] if bias is None else [a, b, bias]
+        return self.op(
+            "dot_general",
+            operands,
+            transpose_a=transpose_a,
+            transpose_b=transpose_b,
+            activation=activation,
+        )
+
+    # -- finishing ------------------------------------------------------------------------
+
+    def _materialise_contents(self) -> None:
+        """Shape arithmetic whose result is known symbolically becomes one shape_value."""
+        for op in self.program.ops:
+            known = self._contents.get(op.result)
+            if known is None or op.kind in ("constant", "shape_value"):
+                continue
+            op.kind = "shape_value"
+            op.operands = []
+            op.attrs = {
+                "dtype": op.result.type.dtype,
+                "shape": known.shape,
+                "elements": tuple(known.flat),
+            }
+
+    def _drop_dead(self) -> None:
+        live = set(self.program.results)
+        kept: list[Op] = []
+        for op in reversed(self.program.ops):
+            if op.result in live:
+                live.update(op.operands)
+                kept.append(op)
+        self.program.ops = kept[::-1]
+
+    def _canonicalise(self) -> None:
+        for value in self.program.values():
+            value.type = TensorType(value.type.dtype, self.shape(value))
+        for op in self.program.ops:
+            op.attrs = {k: self._canonical_attr(v) for k, v in op.attrs.items()}
+        # The constraints keep the symbols as they came: they are what defines the equalities.
+        unique = {(c.kind, c.left, c.right): c for c in self.program.constraints}
+        self.program.constraints = list(unique.values())
+
+    def _canonical_attr(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(self._canonical_attr(v) for v in value)
+        return self.canonical(value) if isinstance(value, sympy.Expr) else value

@@ -1,0 +1,254 @@
+"""The primitives of the IR: attributes, meaning and type rules, in StableHLO's terms.
+
+Semantics are exact in `interpreter.py`; this table says what is legal and of what type the
+result is. Elementwise ops want operands of one shape (`broadcast_in_dim` is explicit). Integers
+wrap around, float max/min/sort of comparisons follow TensorFlow (max and min propagate NaN).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tf_blade.compiler.ir.dims import Dim, ceil_div, is_static, product, simplify
+from tf_blade.compiler.ir.program import Value
+from tf_blade.compiler.ir.types import DType, TensorType
+
+UNARY = (
+    "neg abs sign exp expm1 log log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh "
+    "asinh acosh atanh logistic erf erfc floor ceil round not"
+).split()
+UNARY_TO_BOOL = "is_finite is_inf is_nan".split()
+# rem: sign of the dividend (C's %, fmod). shift_right: arithmetic for signed, logical for unsigned.
+BINARY = (
+    "add sub mul div floor_div rem floor_mod pow max min atan2 and or xor shift_left shift_right"
+).split()
+ELEMENTWISE = frozenset([*UNARY, *UNARY_TO_BOOL, *BINARY, "compare", "select", "convert"])
+DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
+REDUCTIONS = ("sum", "prod", "max", "min", "and", "or")
+# On float operands only.
+FLOAT_ONLY = frozenset(
+    "exp expm1 log log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
+    "logistic erf erfc is_finite is_inf is_nan atan2".split()
+)
+
+
+class IrError(ValueError):
+    """An op that breaks the IR's rules: a bug in a lowering or a rewrite."""
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """n_operands: exact count, or None for any. infer: result type from operands and attributes."""
+
+    n_operands: int | None
+    attrs: tuple[str, ...]
+    infer: Callable[[list[Value], dict[str, Any]], TensorType]
+
+
+def _same(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    first = operands[0].type
+    for other in operands[1:]:
+        _require(other.type == first, f"operands differ: {first} and {other.type}")
+    return first
+
+
+def _to_bool(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    return TensorType(DType.BOOL, _same(operands, attrs).shape)
+
+
+def _compare(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    _require(attrs["direction"] in DIRECTIONS, f"direction {attrs['direction']}")
+    return _to_bool(operands, attrs)
+
+
+def _select(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    predicate, on_true, on_false = (v.type for v in operands)
+    _require(predicate.dtype is DType.BOOL, "the predicate is not bool")
+    _require(on_true == on_false, f"branches differ: {on_true} and {on_false}")
+    _require(predicate.shape == on_true.shape, "predicate and branches differ in shape")
+    return on_true
+
+
+def _convert(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    return TensorType(attrs["dtype"], operands[0].type.shape)
+
+
+def _constant(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    value = attrs["value"]
+    return TensorType(DType.from_numpy(value.dtype), tuple(value.shape))
+
+
+def _iota(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    _require(0 <= attrs["dim"] < len(attrs["shape"]), "iota: dim out of range")
+    return TensorType(attrs["dtype"], tuple(attrs["shape"]))
+
+
+def _shape_value(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    _require(product(attrs["shape"]) == len(attrs["elements"]), "elements don't fill the shape")
+    return TensorType(attrs["dtype"], tuple(attrs["shape"]))
+
+
+def _broadcast_in_dim(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    source, shape, dims = operands[0].type, tuple(attrs["shape"]), attrs["dims"]
+    _require(len(dims) == source.rank, "dims must name every operand dim")
+    _require(list(dims) == sorted(set(dims)), "dims must increase")
+    for i, d in enumerate(dims):
+        _require(
+            source.shape[i] == 1 or source.shape[i] == shape[d],
+            f"operand dim {source.shape[i]} does not broadcast to {shape[d]}",
+        )
+    return TensorType(source.dtype, shape)
+
+
+def _reshape(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    result = TensorType(operands[0].type.dtype, tuple(attrs["shape"]))
+    sizes = operands[0].type.size, result.size
+    # Symbolic sizes may be equal for reasons the algebra can't see; a constraint then says so.
+    _require(
+        sizes[0] == sizes[1] or not (is_static(sizes[0]) and is_static(sizes[1])),
+        f"sizes differ: {operands[0].type} to {result}",
+    )
+    return result
+
+
+def _transpose(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    source, perm = operands[0].type, attrs["perm"]
+    _require(sorted(perm) == list(range(source.rank)), f"{perm} is no permutation")
+    return TensorType(source.dtype, tuple(source.shape[p] for p in perm))
+
+
+def _slice(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """Elements start, start + stride, … below limit, in each dim; 0 <= start, limit <= dim."""
+    source = operands[0].type
+    starts, limits, strides = attrs["start"], attrs["limit"], attrs["stride"]
+    _require(len(starts) == len(limits) == len(strides) == source.rank, "slice: wrong rank")
+    _require(all(is_static(s) and s > 0 for s in strides), "strides must be positive integers")
+    shape: list[Dim] = []
+    for i in range(source.rank):
+        extent = simplify(limits[i] - starts[i])
+        shape.append(extent if strides[i] == 1 else ceil_div(extent, strides[i]))
+    return TensorType(source.dtype, tuple(shape))
+
+
+def _reverse(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    source = operands[0].type
+    _require(all(0 <= d < source.rank for d in attrs["dims"]), "reverse: dim out of range")
+    return source
+
+
+def _concatenate(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    dim, first = attrs["dim"], operands[0].type
+    _require(0 <= dim < first.rank, "concatenate: dim out of range")
+    total: Dim = 0
+    for value in operands:
+        kind = value.type
+        same = kind.dtype == first.dtype and kind.rank == first.rank
+        _require(
+            same and all(i == dim or kind.shape[i] == first.shape[i] for i in range(first.rank)),
+            f"operands differ: {first} and {kind}",
+        )
+        total = total + kind.shape[dim]
+    shape = list(first.shape)
+    shape[dim] = simplify(total)
+    return TensorType(first.dtype, tuple(shape))
+
+
+def _pad(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """operands: tensor, scalar. low and high elements of the scalar around each dim (>= 0)."""
+    source, value = operands[0].type, operands[1].type
+    _require(value == TensorType(source.dtype, ()), "the padding value must be a scalar")
+    low, high = attrs["low"], attrs["high"]
+    _require(len(low) == len(high) == source.rank, "pad: wrong rank")
+    shape = tuple(simplify(d + low[i] + high[i]) for i, d in enumerate(source.shape))
+    return TensorType(source.dtype, shape)
+
+
+def _gather(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """TensorFlow's GatherV2: params, indices; an index outside [0, dim) refuses the run."""
+    params, indices = operands[0].type, operands[1].type
+    axis, batch = attrs["axis"], attrs["batch_dims"]
+    _require(indices.dtype in (DType.I32, DType.I64), "indices must be i32 or i64")
+    _require(0 <= batch <= axis < params.rank and batch <= indices.rank, "gather: bad axis")
+    _require(params.shape[:batch] == indices.shape[:batch], "gather: batch dims differ")
+    shape = params.shape[:axis] + indices.shape[batch:] + params.shape[axis + 1 :]
+    return TensorType(params.dtype, shape)
+
+
+def _reduce(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """Over `dims`, which go away. An empty reduction gives the kind's neutral element."""
+    source, dims = operands[0].type, attrs["dims"]
+    _require(attrs["kind"] in REDUCTIONS, f"reduction {attrs['kind']}")
+    _require(list(dims) == sorted(set(dims)), "dims must increase")
+    _require(all(0 <= d < source.rank for d in dims), "reduce: dim out of range")
+    if attrs["kind"] in ("and", "or"):
+        _require(source.dtype is DType.BOOL, "and/or reduce bool")
+    shape = tuple(d for i, d in enumerate(source.shape) if i not in dims)
+    return TensorType(source.dtype, shape)
+
+
+def _dot_general(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """Matrix product over the last two dims, with equal leading batch dims.
+
+    operands: a [*batch, m, k] (k, m when transpose_a), b [*batch, k, n] (n, k when transpose_b)
+    or b [k, n] shared by the whole batch, and optionally a bias [n]. activation: "none", "relu".
+    """
+    a, b = operands[0].type, operands[1].type
+    _require(a.dtype == b.dtype and a.dtype.is_float, f"operands {a} and {b}")
+    _require(a.rank >= 2 and b.rank in (2, a.rank), f"ranks {a.rank} and {b.rank}")
+    if b.rank > 2:
+        _require(a.shape[:-2] == b.shape[:-2], f"batch dims differ: {a} and {b}")
+    m, ka = a.shape[-2:] if not attrs["transpose_a"] else reversed(a.shape[-2:])
+    kb, n = b.shape[-2:] if not attrs["transpose_b"] else reversed(b.shape[-2:])
+    _require(ka == kb, f"contracted dims differ: {a} and {b}")
+    _require(len(operands) in (2, 3), "dot_general takes two or three operands")
+    if len(operands) == 3:
+        _require(operands[2].type == TensorType(a.dtype, (n,)), "the bias must be [n]")
+    _require(attrs["activation"] in ("none", "relu"), f"activation {attrs['activation']}")
+    return TensorType(a.dtype, (*a.shape[:-2], m, n))
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise IrError(message)
+
+
+OPS: dict[str, OpSpec] = {
+    **{kind: OpSpec(1, (), _same) for kind in UNARY},
+    **{kind: OpSpec(1, (), _to_bool) for kind in UNARY_TO_BOOL},
+    **{kind: OpSpec(2, (), _same) for kind in BINARY},
+    "compare": OpSpec(2, ("direction",), _compare),
+    "select": OpSpec(3, (), _select),
+    "convert": OpSpec(1, ("dtype",), _convert),
+    "constant": OpSpec(0, ("value",), _constant),
+    "iota": OpSpec(0, ("dtype", "shape", "dim"), _iota),
+    "shape_value": OpSpec(0, ("dtype", "shape", "elements"), _shape_value),
+    "broadcast_in_dim": OpSpec(1, ("shape", "dims"), _broadcast_in_dim),
+    "reshape": OpSpec(1, ("shape",), _reshape),
+    "transpose": OpSpec(1, ("perm",), _transpose),
+    "slice": OpSpec(1, ("start", "limit", "stride"), _slice),
+    "reverse": OpSpec(1, ("dims",), _reverse),
+    "concatenate": OpSpec(None, ("dim",), _concatenate),
+    "pad": OpSpec(2, ("low", "high"), _pad),
+    "gather": OpSpec(2, ("axis", "batch_dims"), _gather),
+    "reduce": OpSpec(1, ("kind", "dims"), _reduce),
+    "dot_general": OpSpec(None, ("transpose_a", "transpose_b", "activation"), _dot_general),
+}
+
+
+def infer_type(kind: str, operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """The result type. Raises IrError, naming the op, when operands or attributes are illegal."""
+    spec = OPS.get(kind)
+    if spec is None:
+        raise IrError(f"'{kind}' is no op of the IR")
+    if spec.n_operands is not None and len(operands) != spec.n_operands:
+        raise IrError(f"{kind}: takes {spec.n_operands} operands, has {len(operands)}")
+    if set(attrs) != set(spec.attrs):
+        raise IrError(f"{kind}: attributes {sorted(attrs)}, expected {sorted(spec.attrs)}")
+    if kind in FLOAT_ONLY and not operands[0].type.dtype.is_float:
+        raise IrError(f"{kind}: needs a float, has {operands[0].type}")
+    try:
+        return spec.infer(operands, attrs)
+    except IrError as error:
+        raise IrError(f"{kind}: {error}") from None
