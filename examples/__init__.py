@@ -1,0 +1,1 @@
+"""Examples: small real models built, optimised and timed from data the repository ships."""

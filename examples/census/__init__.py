@@ -1,0 +1,1 @@
+"""A wide & deep model on census rows, with every family of feature column."""
