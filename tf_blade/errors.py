@@ -1,6 +1,7 @@
 """Every exception tf-blade raises on purpose.
 
-Messages say what happened, where, and what to do next. `exit_code` is what the command line returns.
+Messages say what happened, where, and what to do next. `exit_code` is what the command line
+returns.
 """
 
 from __future__ import annotations

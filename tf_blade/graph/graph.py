@@ -33,7 +33,7 @@ class TensorRef(NamedTuple):
 
 @dataclass
 class Node:
-    """One operation. `inputs` are data inputs in order, `controls` names of nodes that run before."""
+    """One operation. `inputs` are data inputs in order, `controls` nodes that must run before."""
 
     name: str
     op: str
@@ -229,7 +229,7 @@ class Graph:
         results: Iterable[tuple[str, int, TensorRef]],
         nodes: Iterable[Node],
     ) -> Graph:
-        """A function built from parts: args are (name, DataType), results (name, DataType, tensor)."""
+        """A function from parts: args are (name, DataType), results (name, DataType, tensor)."""
         graph = cls(name, library)
         signature = graph._template.signature
         signature.name = name

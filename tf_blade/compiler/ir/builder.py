@@ -202,7 +202,7 @@ class Builder:
 
     # -- primitives -----------------------------------------------------------------------
 
-    def op(self, kind: str, operands: Sequence[Value], **attrs: Any) -> Value:
+    def op(self, kind: str, operands: Sequence[Value], /, **attrs: Any) -> Value:
         """Appends one primitive; dims in attributes are made canonical first."""
         operands = [self._canonical_operand(v) for v in operands]
         result_type = infer_type(kind, operands, attrs)

@@ -3,9 +3,9 @@
 A program is what one cluster computes. Its text form (`str(program)`) is what `parser.parse`
 reads and what tests are written in:
 
-    program cluster_0(%x: f32[s0, 128], %w: f32[128, 64]) -> (%2) {
+    program cluster_0(%x: i64[s0], %w: f32[128, 64]) -> (%2) {
       symbol s0 = dim(%x, 0)
-      %0: f32[s0, 64] = dot_general(%x, %w, transpose_a=false, transpose_b=false, activation=none)  // dense/MatMul
+      %0: f32[s0, 64] = gather(%w, %x, axis=0, batch_dims=0)  // lookup/GatherV2
       %1: f32[s0, 64] = exp(%0)
       %2: f32[s0, 64] = add(%0, %1)
     }
@@ -163,7 +163,7 @@ def _attr_text(value: Any) -> str:
 
 
 def _scalar_text(value: Any) -> str:
-    """A number that reads back to the same bits; floats as hexadecimal where decimal isn't short."""
+    """A number that reads back to the same bits."""
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, (int, np.integer)):
