@@ -31,7 +31,7 @@ _STRINGS = (
 def read_rows(limit: int | None = None) -> list[dict[str, str]]:
     """The first `limit` rows of the data file (all 6,000 by default), one dict a row."""
     with gzip.open(DATA_FILE, "rt", encoding="utf-8", newline="") as file:
-        rows = []
+        rows: list[dict[str, str]] = []
         for row in csv.DictReader(file):
             if limit is not None and len(rows) == limit:
                 break

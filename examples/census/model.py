@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from examples.census import data
-
 import tensorflow as tf
 import tf_keras
+
+from examples.census import data
 
 fc = tf.feature_column
 v1 = tf.compat.v1
