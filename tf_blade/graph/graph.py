@@ -3,7 +3,9 @@
 A GraphDef names tensors "node:1" and a FunctionDef "node:output_arg:0"; here both are
 `TensorRef(node, index)`. A function's arguments are nodes of op `_Arg`, its results are
 `Graph.outputs`; in a main graph `outputs` are the tensors that somebody may fetch.
-Attribute values stay protos, so nothing is lost on the way in and out.
+Attribute values stay protos, so nothing is lost on the way in and out. Default-valued attributes
+are filled in when a graph is read and stripped when it is written, so that every node has all of
+its attributes here and an older TensorFlow isn't shown attributes it doesn't know.
 """
 
 from __future__ import annotations
@@ -71,6 +73,21 @@ def op_def(op: str, library: Library) -> op_def_pb2.OpDef:
         f"op '{op}' is not registered and is no function of this graph. "
         "If it is a custom op, load its library (tf.load_op_library) first."
     )
+
+
+_default_attrs: dict[str, Attrs] = {}  # by op; an op library loaded later adds to it
+
+
+def default_attrs(op: str) -> Attrs:
+    """The default attribute values of a registered op; empty for a function called by name."""
+    if op not in _default_attrs:
+        found = op_def_registry.get(op)
+        if found is None:
+            return {}
+        _default_attrs[op] = {
+            a.name: a.default_value for a in found.attr if a.HasField("default_value")
+        }
+    return _default_attrs[op]
 
 
 def arg_size(arg: op_def_pb2.OpDef.ArgDef, attrs: Attrs) -> int:
@@ -197,6 +214,8 @@ class Graph:
         """The body as a FunctionDef with the signature it was read with (or built with)."""
         fdef = function_pb2.FunctionDef()
         fdef.CopyFrom(self._template)
+        del fdef.signature.control_output[:]
+        fdef.signature.control_output.extend(name for name, _ in self.control_outputs)
         names: dict[TensorRef, str] = {}
         for node in self.nodes.values():
             if node.op == ARG:
@@ -364,13 +383,19 @@ def _node_from_proto(proto) -> Node:  # type: ignore[no-untyped-def]
         proto.experimental_type.SerializeToString(),
     )
     attrs = dict(proto.attr.items())
+    for key, default in default_attrs(proto.op).items():
+        if key not in attrs:
+            attrs[key] = attr_value_pb2.AttrValue()
+            attrs[key].CopyFrom(default)
     return Node(proto.name, proto.op, attrs=attrs, device=proto.device, extra=extra)
 
 
 def _node_to_proto(node: Node, proto) -> None:  # type: ignore[no-untyped-def]
     proto.name, proto.op, proto.device = node.name, node.op, node.device
+    defaults = default_attrs(node.op)
     for key, value in node.attrs.items():
-        proto.attr[key].CopyFrom(value)
+        if key not in defaults or value != defaults[key]:
+            proto.attr[key].CopyFrom(value)
     if node.extra[0]:
         proto.experimental_debug_info.ParseFromString(node.extra[0])
     if node.extra[1]:

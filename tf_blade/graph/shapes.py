@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2, graph_pb2
+from tensorflow.core.framework import attr_value_pb2, graph_pb2, types_pb2
 
 from tf_blade.graph.graph import Graph, TensorRef
 from tf_blade.graph.types import ARG, Shape, TensorInfo
@@ -13,12 +13,18 @@ from tf_blade.graph.types import ARG, Shape, TensorInfo
 Types = dict[TensorRef, TensorInfo]
 
 
-def infer_types(graph: Graph, arg_shapes: Mapping[str, Shape] | None = None) -> Types:
+def infer_types(
+    graph: Graph,
+    arg_shapes: Mapping[str, Shape] | None = None,
+    variables: Mapping[str, TensorInfo] | None = None,
+) -> Types:
     """Imports the graph into a fresh tf.Graph and reads the shapes TensorFlow infers.
 
     Args:
       graph: a main graph or a function body.
       arg_shapes: shapes of arguments by node name, where more is known than the graph says.
+      variables: dtype and shape of the variable behind a resource argument, by node name;
+        with it, what ReadVariableOp and ResourceGather give is known too.
 
     Returns: dtype and shape of every output of every node.
     """
@@ -32,6 +38,11 @@ def infer_types(graph: Graph, arg_shapes: Mapping[str, Shape] | None = None) -> 
                 known = tf.TensorShape(shape).as_proto()
             dtype = proto.attr["T"].type
             proto.op = "Placeholder"
+            variable = (variables or {}).get(proto.name)
+            if variable is not None and dtype == types_pb2.DT_RESOURCE:
+                proto.op = "VarHandleOp"  # only it can carry the type of what it points to
+                dtype = variable.dtype.as_datatype_enum
+                known = tf.TensorShape(variable.shape).as_proto()
             proto.attr.clear()
             proto.attr["dtype"].CopyFrom(attr_value_pb2.AttrValue(type=dtype))
             proto.attr["shape"].CopyFrom(attr_value_pb2.AttrValue(shape=known))

@@ -1,0 +1,82 @@
+"""Which functions a node calls, what it passes them, and which calls may be inlined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tensorflow.core.framework import attr_value_pb2
+
+from tf_blade.graph.graph import Library, Node, TensorRef
+
+PLAIN_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
+LOOPS = ("While", "StatelessWhile")
+# Attributes that forbid inlining or say who compiles the body.
+_KEEP_CALL = ("_noinline", "_XlaMustCompile", "_xla_compile_id")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One function a node calls.
+
+    Attributes:
+      function: the callee's name.
+      arguments: tensors passed, in the order of the callee's arguments, or None where the op
+        decides at run time what it passes (dataset transformations, gradients, …).
+    """
+
+    function: str
+    arguments: tuple[TensorRef, ...] | None
+
+
+def calls(node: Node, library: Library) -> list[Call]:
+    """Every library function the node calls or names in an attribute."""
+    found: list[Call] = []
+    if node.op in library:
+        found.append(Call(node.op, tuple(node.inputs)))
+    if node.op in PLAIN_CALLS or node.op in LOOPS:
+        arguments: tuple[TensorRef, ...] | None = tuple(node.inputs)
+    elif node.op in CONDITIONALS:
+        arguments = tuple(node.inputs[1:])
+    else:
+        arguments = None
+    for value in node.attrs.values():
+        for name in _function_names(value):
+            if name in library:
+                found.append(Call(name, arguments))
+    return found
+
+
+def callee(node: Node, library: Library) -> str | None:
+    """The function a plain call runs: PartitionedCall, StatefulPartitionedCall, call by name."""
+    if node.op in PLAIN_CALLS:
+        name = node.attrs["f"].func.name
+        return name if name in library else None
+    return node.op if node.op in library else None
+
+
+def compiled_by_xla(attrs: dict[str, attr_value_pb2.AttrValue]) -> bool:
+    """Whether a call node's or a function's attributes hand the body to XLA."""
+    return "_XlaMustCompile" in attrs and attrs["_XlaMustCompile"].b
+
+
+def is_inlinable(node: Node, library: Library) -> bool:
+    """Whether the node is a plain call that nothing asks to keep as a call."""
+    name = callee(node, library)
+    if name is None:
+        return False
+    return not any(
+        key in attrs and (attrs[key].b or attrs[key].s)
+        for attrs in (node.attrs, library[name].attr)
+        for key in _KEEP_CALL
+    )
+
+
+def _function_names(value: attr_value_pb2.AttrValue) -> Iterator[str]:
+    kind = value.WhichOneof("value")
+    if kind == "func":
+        yield value.func.name
+    elif kind == "list":
+        for func in value.list.func:
+            yield func.name
