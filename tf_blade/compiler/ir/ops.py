@@ -32,6 +32,11 @@ FLOAT_ONLY = frozenset(
     "exp expm1 log log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
     "logistic erf erfc is_finite is_inf is_nan atan2".split()
 )
+# On integers only, on integers and bool.
+INTEGER_ONLY = frozenset(["shift_left", "shift_right"])
+BITWISE = frozenset(["and", "or", "xor", "not"])
+# On anything but bool.
+ARITHMETIC = frozenset([*UNARY, *BINARY]) - FLOAT_ONLY - INTEGER_ONLY - BITWISE
 
 
 class IrError(ValueError):
@@ -182,8 +187,8 @@ def _reduce(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     _require(attrs["kind"] in REDUCTIONS, f"reduction {attrs['kind']}")
     _require(list(dims) == sorted(set(dims)), "dims must increase")
     _require(all(0 <= d < source.rank for d in dims), "reduce: dim out of range")
-    if attrs["kind"] in ("and", "or"):
-        _require(source.dtype is DType.BOOL, "and/or reduce bool")
+    logical = attrs["kind"] in ("and", "or")
+    _require(logical == (source.dtype is DType.BOOL), f"{attrs['kind']} of {source.dtype.value}")
     shape = tuple(d for i, d in enumerate(source.shape) if i not in dims)
     return TensorType(source.dtype, shape)
 
@@ -237,6 +242,15 @@ OPS: dict[str, OpSpec] = {
 }
 
 
+# Kinds, the dtypes they need in words, and as a predicate.
+_DTYPES: tuple[tuple[frozenset[str], str, Callable[[DType], bool]], ...] = (
+    (FLOAT_ONLY, "a float", lambda dtype: dtype.is_float),
+    (INTEGER_ONLY, "an integer", lambda dtype: dtype.is_integer),
+    (BITWISE, "an integer or bool", lambda dtype: not dtype.is_float),
+    (ARITHMETIC, "a number", lambda dtype: dtype is not DType.BOOL),
+)
+
+
 def infer_type(kind: str, operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     """The result type. Raises IrError, naming the op, when operands or attributes are illegal."""
     spec = OPS.get(kind)
@@ -246,8 +260,9 @@ def infer_type(kind: str, operands: list[Value], attrs: dict[str, Any]) -> Tenso
         raise IrError(f"{kind}: takes {spec.n_operands} operands, has {len(operands)}")
     if set(attrs) != set(spec.attrs):
         raise IrError(f"{kind}: attributes {sorted(attrs)}, expected {sorted(spec.attrs)}")
-    if kind in FLOAT_ONLY and not operands[0].type.dtype.is_float:
-        raise IrError(f"{kind}: needs a float, has {operands[0].type}")
+    for kinds, needed, legal in _DTYPES:
+        if kind in kinds and not legal(operands[0].type.dtype):
+            raise IrError(f"{kind}: needs {needed}, has {operands[0].type}")
     try:
         return spec.infer(operands, attrs)
     except IrError as error:

@@ -13,6 +13,7 @@ reads and what tests are written in:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,7 +54,7 @@ class Op:
         arguments = [str(v) for v in self.operands]
         arguments += [f"{k}={_attr_text(v)}" for k, v in self.attrs.items() if v is not None]
         text = f"{self.result}: {self.result.type} = {self.kind}({', '.join(arguments)})"
-        return f"{text}  // {self.source}" if self.source else text
+        return f"{text}  // {' '.join(self.source.split())}" if self.source else text
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,8 @@ class Constraint:
 
     def __str__(self) -> str:
         sign = {"eq": "==", "le": "<="}[self.kind]
-        return f'require {to_text(self.left)} {sign} {to_text(self.right)} "{self.reason}"'
+        reason = json.dumps(self.reason, ensure_ascii=False)
+        return f"require {to_text(self.left)} {sign} {to_text(self.right)} {reason}"
 
 
 @dataclass(eq=False)
@@ -171,4 +173,8 @@ def _scalar_text(value: Any) -> str:
     number = float(value)
     if number != number or number in (float("inf"), float("-inf")):
         return {"nan": "nan", "inf": "inf", "-inf": "-inf"}[str(number)]
+    if isinstance(value, np.float32):
+        # The shortest text for f32, unless reading it by way of f64 rounds to a neighbour.
+        short = str(value)
+        return short if np.float32(float(short)) == value else repr(number)
     return repr(number)

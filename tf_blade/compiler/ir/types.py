@@ -61,7 +61,7 @@ class DType(Enum):
         return _BY_NUMPY[np.dtype(dtype)]
 
 
-_INFO = {
+_INFO: dict[DType, tuple[np.dtype, int]] = {
     DType.F32: (np.dtype(np.float32), 1),
     DType.F64: (np.dtype(np.float64), 2),
     DType.I32: (np.dtype(np.int32), 3),
