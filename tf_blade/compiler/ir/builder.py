@@ -145,7 +145,7 @@ class Builder:
             if isinstance(b, int) or a not in b.free_symbols:
                 self._equal[a] = b
                 return b
-        return b if isinstance(b, int) else a
+        return b
 
     def require_le(self, a: Dim, b: Dim, why: str) -> None:
         """Records that a <= b must hold."""
@@ -193,7 +193,19 @@ class Builder:
         for i, n in enumerate(self.shape(value)):
             if n != 1:
                 self.same_dim(n, shape[offset + i], "dims that broadcast")
+        # What was just found equal may have renamed dims, or be equal beyond the algebra's sight.
+        shape = tuple(self.canonical(n) for n in shape)
+        aligned = [n if n == 1 else shape[offset + i] for i, n in enumerate(self.shape(value))]
+        value = self.retype(value, aligned)
+        if offset == 0 and tuple(aligned) == shape:
+            return value
         return self.broadcast_in_dim(value, shape, range(offset, len(shape)))
+
+    def retype(self, value: Value, shape: Sequence[Dim]) -> Value:
+        """The value with its dims written as `shape`, which are known to be equal to its own
+        (by a constraint) though the algebra can't tell."""
+        target = tuple(self.canonical(n) for n in shape)
+        return value if target == self.shape(value) else self.op("reshape", [value], shape=target)
 
     def broadcast_together(self, *values: Value) -> list[Value]:
         """The values broadcast to their common shape."""
@@ -336,7 +348,11 @@ class Builder:
             for i in range(other.type.rank):
                 if i != dim:
                     self.same_dim(values[0].type.shape[i], other.type.shape[i], "concatenated dims")
-        return self.op("concatenate", list(values), dim=dim)
+        first = self.shape(values[0])
+        retyped = [
+            self.retype(v, (*first[:dim], self.shape(v)[dim], *first[dim + 1 :])) for v in values
+        ]
+        return self.op("concatenate", retyped, dim=dim)
 
     def pad(self, value: Value, fill: Value, low: Sequence[Dim], high: Sequence[Dim]) -> Value:
         return self.op("pad", [value, fill], low=tuple(low), high=tuple(high))
@@ -368,6 +384,10 @@ class Builder:
         if b.type.rank > 2:
             for x, y in zip(a.type.shape[:-2], b.type.shape[:-2], strict=True):
                 self.same_dim(x, y, "batch dims")
+        k = self.shape(a)[-2 if transpose_a else -1]
+        n = self.shape(b)[-2 if transpose_b else -1]
+        batch = self.shape(a)[:-2] if b.type.rank > 2 else ()
+        b = self.retype(b, (*batch, n, k) if transpose_b else (*batch, k, n))
         operands = [a, b] if bias is None else [a, b, bias]
         return self.op(
             "dot_general",

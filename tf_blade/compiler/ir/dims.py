@@ -40,6 +40,10 @@ class FloorDiv(sympy.Function):
             return sympy.expand(quotient)
         return None
 
+    def _eval_is_nonnegative(self) -> bool | None:
+        a, b = self.args
+        return True if a.is_nonnegative and b.is_nonnegative else None
+
 
 class FloorMod(sympy.Function):
     """a - b * floor(a / b)."""
@@ -54,6 +58,9 @@ class FloorMod(sympy.Function):
         if b == 1 or a == 0 or a == b:
             return sympy.Integer(0)
         return None
+
+    def _eval_is_nonnegative(self) -> bool | None:
+        return True if self.args[1].is_nonnegative else None
 
 
 class Larger(sympy.Function):
@@ -71,6 +78,12 @@ class Larger(sympy.Function):
             return b
         return None
 
+    def _eval_is_nonnegative(self) -> bool | None:
+        return True if any(x.is_nonnegative for x in self.args) else None
+
+    def _eval_is_positive(self) -> bool | None:
+        return True if any(x.is_positive for x in self.args) else None
+
 
 class Smaller(sympy.Function):
     """min(a, b)."""
@@ -87,6 +100,12 @@ class Smaller(sympy.Function):
             return a
         return None
 
+    def _eval_is_nonnegative(self) -> bool | None:
+        return True if all(x.is_nonnegative for x in self.args) else None
+
+    def _eval_is_positive(self) -> bool | None:
+        return True if all(x.is_positive for x in self.args) else None
+
 
 class IfNegative(sympy.Function):
     """b if a < 0 else c."""
@@ -101,6 +120,10 @@ class IfNegative(sympy.Function):
         if a.is_nonnegative:
             return c
         return None
+
+    def _eval_is_nonnegative(self) -> bool | None:
+        a, b, c = self.args
+        return True if b.is_nonnegative and (c.is_nonnegative or c == a) else None
 
 
 FUNCTIONS: dict[str, type[sympy.Function]] = {
