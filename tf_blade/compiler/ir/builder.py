@@ -65,13 +65,11 @@ class Builder:
         For a small integer parameter this makes one symbol for each element.
         """
         if value in self._contents:
-            return (
-                np.frompyfunc(self.canonical, 1, 1)(self._contents[value]).reshape(
-                    self._contents[value].shape
-                )
-                if self._contents[value].size
-                else self._contents[value]
-            )
+            known = self._contents[value]
+            canonical = np.empty(known.shape, dtype=object)
+            for index in np.ndindex(known.shape):
+                canonical[index] = self.canonical(known[index])
+            return canonical
         kind = value.type
         if value.op is None and kind.dtype in (DType.I32, DType.I64):
             if not all(d.is_static(n) for n in kind.shape) or kind.size > contents.MAX_ELEMENTS:

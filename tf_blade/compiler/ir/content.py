@@ -16,6 +16,8 @@ from tf_blade.compiler.ir import dims as d
 
 # Shapes have a handful of elements; larger integer tensors are data.
 MAX_ELEMENTS = 64
+# A dim of a real shape is short; arithmetic on data that looks like a shape grows without end.
+MAX_OPERATIONS = 24
 
 Content = np.ndarray  # dtype object, elements are Dim
 
@@ -41,7 +43,12 @@ def _take(params: Content, indices: Content, axis: int, batch_dims: int) -> Cont
 
 
 def _reduce(x: Content, kind: str, dims: tuple[int, ...]) -> Content:
-    functions = {"sum": np.add, "prod": np.multiply, "max": np.frompyfunc(d.larger, 2, 1)}
+    functions = {
+        "sum": np.add,
+        "prod": np.multiply,
+        "max": np.frompyfunc(d.larger, 2, 1),
+        "min": np.frompyfunc(d.smaller, 2, 1),
+    }
     start = {"sum": 0, "prod": 1}
     result = x
     for dim in sorted(dims, reverse=True):
@@ -49,7 +56,7 @@ def _reduce(x: Content, kind: str, dims: tuple[int, ...]) -> Content:
             result = functions[kind].reduce(result, axis=dim, initial=start[kind], dtype=object)
         else:
             if result.shape[dim] == 0:
-                raise ValueError("empty maximum")
+                raise ValueError("empty maximum or minimum")
             result = functions[kind].reduce(result, axis=dim, dtype=object)
     return np.asarray(result, dtype=object)
 
@@ -110,13 +117,13 @@ def evaluate(kind: str, operands: list[Content | None], attrs: dict[str, Any]) -
     if rule is None or any(x is None for x in operands):
         return None
     try:
-        result = np.asarray(rule(*operands, **attrs), dtype=object)
+        result = np.array(rule(*operands, **attrs), dtype=object)  # not a view: written to
     except (ValueError, IndexError, TypeError):
         return None
     if result.size > MAX_ELEMENTS:
         return None
-    return (
-        np.frompyfunc(d.simplify, 1, 1)(result)
-        if result.ndim
-        else np.asarray(d.simplify(result[()]), dtype=object)
-    )
+    for index in np.ndindex(result.shape):
+        result[index] = dim = d.simplify(result[index])
+        if not isinstance(dim, int) and dim.count_ops() > MAX_OPERATIONS:
+            return None
+    return result

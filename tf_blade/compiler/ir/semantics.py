@@ -190,7 +190,8 @@ def _iota(*, dtype: DType, shape: tuple[int, ...], dim: int) -> Array:
 
 
 def _shape_value(*, dtype: DType, shape: tuple[int, ...], elements: tuple[int, ...]) -> Array:
-    return np.array(elements, dtype=np.int64).astype(dtype.numpy).reshape(shape)
+    wrapped = [n % 2**64 for n in elements]
+    return np.array(wrapped, dtype=np.uint64).astype(dtype.numpy).reshape(shape)
 
 
 def _broadcast_in_dim(x: Array, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> Array:
