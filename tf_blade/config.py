@@ -122,7 +122,7 @@ class Config:
     def from_toml(cls, path: str | os.PathLike[str]) -> Config:
         """Reads `key = value` lines of a TOML file (keys at the top level, as the fields above).
 
-        Raises ConfigError if the file can't be read, isn't TOML, or has an unknown key or bad value.
+        Raises ConfigError if the file can't be read or isn't TOML, on an unknown key or bad value.
         """
         if sys.version_info >= (3, 11):
             import tomllib

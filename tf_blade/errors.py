@@ -40,9 +40,16 @@ class CompilerNotFoundError(InputError):
 
 
 class MismatchError(TfBladeError):
-    """The optimised model's answers differ from the original's by more than the tolerance."""
+    """The optimised model's answers differ from the original's by more than the tolerance.
+
+    `report` (a tf_blade.Report, or None) has every comparison.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str, report: object = None) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class CompileError(TfBladeError):

@@ -1,0 +1,375 @@
+"""`optimize`: from a model to a checked, timed and atomically written SavedModel."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from tf_blade import machine
+from tf_blade.check import FeedPlan, check, excuse_random_outputs, plan_feeds
+from tf_blade.config import Config
+from tf_blade.errors import ConfigError, MismatchError
+from tf_blade.inputs import FeedSet, read_inputs
+from tf_blade.optimized_model import OptimizedModel
+from tf_blade.output_dir import atomic_output, check_output
+from tf_blade.progress import Progress, silent
+from tf_blade.report import LARGE_PROTO_BYTES, REPORT_FILE, CheckReport, Report, SignatureReport
+from tf_blade.runner import Runner
+from tf_blade.signatures import Signature, choose_signatures, read_meta_graph, read_signatures
+from tf_blade.sources import Source, open_source
+from tf_blade.timing import compare_latency, worth_keeping
+
+
+class Driver(Protocol):
+    """What does the actual work; `tf_blade.optimizer.optimize_saved_model` is the one in use.
+
+    Reads the SavedModel in `source_dir`, writes the optimised one into the empty folder
+    `staging_dir`, and returns a report with regions and, for each signature, the regions it runs.
+    """
+
+    def __call__(
+        self,
+        source_dir: str,
+        staging_dir: str,
+        config: Config,
+        signatures: Sequence[str],
+        progress: Progress,
+    ) -> Report: ...
+
+
+def optimize(
+    saved_model: Any,
+    output_dir: str | os.PathLike[str] | None = None,
+    *,
+    config: Config | None = None,
+    inputs: Any = None,
+    signatures: Iterable[str] | None = None,
+    overwrite: bool = False,
+) -> OptimizedModel:
+    """Makes a TensorFlow model faster, and checks that it still gives the same answers.
+
+    Args:
+      saved_model: a SavedModel folder (TF1 or TF2 format), a loaded SavedModel, a Keras model, a
+        tf.function or ConcreteFunction, or a frozen GraphDef with output names; see
+        `tf_blade.sources.open_source`.
+      output_dir: the folder to write; it is absent or complete at any time. None: a temporary
+        folder that lives as long as the result (`result.save` keeps it).
+      config: options; None: `Config()`.
+      inputs: sample feeds for checking and timing: a dict of input name -> array, a list of such
+        dicts, the path of an .npz file or of a folder of TensorProto files; see
+        `tf_blade.inputs.read_inputs`. None: made up from the signature.
+      signatures: names of the signatures to optimise; None: all.
+      overwrite: replace an output folder that exists.
+
+    Returns: the optimised model. Where nothing could be gained it is the original, unchanged, and
+    `result.report` says so.
+
+    Raises:
+      InputError, SavedModelError, SignatureError, ConfigError, OutputExistsError: something given
+        can't be used. Nothing was written.
+      CompilerNotFoundError: there is no C++ compiler.
+      MismatchError: the optimised model's answers differ (see Config.allow_mismatch). Nothing was
+        written; the exception's `report` has the details.
+    """
+    from tf_blade.optimizer import optimize_saved_model
+
+    return run(
+        optimize_saved_model,
+        saved_model,
+        output_dir,
+        config=config,
+        inputs=inputs,
+        signatures=signatures,
+        overwrite=overwrite,
+    )
+
+
+def run(
+    driver: Driver,
+    saved_model: Any,
+    output_dir: str | os.PathLike[str] | None = None,
+    *,
+    config: Config | None = None,
+    inputs: Any = None,
+    signatures: Iterable[str] | None = None,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> OptimizedModel:
+    """`optimize` with a given driver, telling its progress."""
+    config = Config() if config is None else config
+    if not isinstance(config, Config):
+        raise ConfigError(
+            f"config is a {type(config).__name__}; pass a tf_blade.Config, as in "
+            "Config.from_toml(path)."
+        )
+    target = Path(output_dir) if output_dir is not None else None
+    if target is not None and not isinstance(saved_model, str | os.PathLike):
+        check_output(target, None, overwrite)  # before a long save
+    with open_source(saved_model) as source:
+        meta_graph = read_meta_graph(source.directory, config.tags)
+        if target is not None:
+            check_output(target, None if source.temporary else source.directory, overwrite)
+        tags = tuple(meta_graph.meta_info_def.tags)
+        job = _Job(
+            driver=driver,
+            source=source,
+            meta_graph=meta_graph,
+            signatures=choose_signatures(read_signatures(meta_graph), signatures),
+            config=dataclasses.replace(config, tags=tags),
+            progress=progress,
+        )
+        given = {} if inputs is None else read_inputs(inputs, job.signatures)
+        if target is not None:
+            with atomic_output(target, overwrite) as staging:
+                report = job.run(staging, given)
+            return OptimizedModel(target, report, tags)
+        folder = Path(tempfile.mkdtemp(prefix="tf_blade_"))
+        try:
+            report = job.run(folder, given)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return OptimizedModel(folder, report, tags, temporary=True)
+
+
+@dataclasses.dataclass
+class _Job:
+    """One call of `optimize` with its arguments validated."""
+
+    driver: Driver
+    source: Source
+    meta_graph: meta_graph_pb2.MetaGraphDef
+    signatures: Mapping[str, Signature]
+    config: Config
+    progress: Progress
+
+    def run(self, staging: Path, given: Mapping[str, Sequence[FeedSet]]) -> Report:
+        """Fills the staging folder with a complete SavedModel and reports.
+
+        Raises MismatchError if the check fails and the configuration doesn't allow it.
+        """
+        start = time.perf_counter()
+        self.progress("load the original")
+        # Before any work: a model that TensorFlow can't load or feeds that it can't take are the
+        # user's to mend.
+        plans = self._plan(self._load(self.source.directory), given)
+        report = self.driver(
+            str(self.source.directory),
+            str(staging),
+            self.config,
+            list(self.signatures),
+            self.progress,
+        )
+        self._describe(report)
+        if report.cluster_count == 0:
+            self._restore(staging, report, "no cluster could be made; see the reasons of each node")
+        else:
+            self._check_and_time(staging, plans, report)
+        self._finish(staging, report, time.perf_counter() - start)
+        return report
+
+    def _load(self, directory: Path) -> Runner:
+        return Runner(directory, self.config.tags or ())
+
+    def _describe(self, report: Report) -> None:
+        from tf_blade import __version__
+
+        report.source = self.source.description
+        report.tf_blade = __version__
+        report.baseline = machine.baseline()
+        report.saved_model_bytes_before = _proto_bytes(self.source.directory)
+        known = {found.name for found in report.signatures}
+        for name in self.signatures:
+            if name not in known:
+                report.signatures.append(SignatureReport(name))
+
+    # -- checking -------------------------------------------------------------------------
+
+    def _plan(
+        self, original: Runner, given: Mapping[str, Sequence[FeedSet]]
+    ) -> dict[str, FeedPlan]:
+        if not given and not self.config.check and not self.config.timing_seconds:
+            return {}
+        return plan_feeds(
+            original, self.meta_graph, self.signatures, given, self.config, self.progress
+        )
+
+    def _check_and_time(self, staging: Path, plans: Mapping[str, FeedPlan], report: Report) -> None:
+        if not self.config.check and not self.config.timing_seconds:
+            self._skip_check(report)
+            return
+        # Loaded afresh: planning ran the original, and it may write variables.
+        original = self._load(self.source.directory)
+        optimized = self._load(staging)
+        if self.config.check:
+            before = _fallbacks()
+            checks = check(original, optimized, plans, self.config, self.progress)
+            after = _fallbacks()
+            report.fallbacks = {
+                cause: count - before.get(cause, 0)
+                for cause, count in after.items()
+                if count > before.get(cause, 0)
+            }
+            if any(found.mismatches for found in checks.values()):
+                first, second = (self._load(self.source.directory) for _ in range(2))
+                excuse_random_outputs(checks, first, second, plans, self.config)
+            self._judge(checks, report)
+        else:
+            self._skip_check(report)
+        if self.config.timing_seconds:
+            self._time(original, optimized, plans, report)
+            self._choose_faster(staging, report)
+
+    def _skip_check(self, report: Report) -> None:
+        report.warnings.append("The answers were not checked: check is off in the configuration.")
+        for found in report.signatures:
+            found.check = CheckReport("skipped", "check is off in the configuration")
+
+    def _judge(self, checks: Mapping[str, CheckReport], report: Report) -> None:
+        for name, found in checks.items():
+            report.signature(name).check = found
+            if found.status == "not possible":
+                # Written all the same, and said loudly: refusing would leave nothing to try with
+                # real inputs, and the original is still there.
+                report.warnings.append(
+                    f"NOT CHECKED: signature '{name}': {found.reason}. Check it before you serve "
+                    "it: tf-blade verify ORIGINAL OUTPUT --inputs FEEDS.npz"
+                )
+        if report.fallbacks:
+            causes = ", ".join(f"{cause}: {count}" for cause, count in report.fallbacks.items())
+            report.warnings.append(
+                f"Clusters ran their TensorFlow fallback in the check ({causes})."
+            )
+        bad = [(n, out) for n, found in checks.items() for out in found.mismatches]
+        if not bad:
+            return
+        name, worst = max(bad, key=lambda item: _badness(item[1].max_rel_error))
+        message = (
+            f"signature '{name}', {worst.describe()} (rtol {self.config.rtol:g}, "
+            f"atol {self.config.atol:g}; {len(bad)} of "
+            f"{sum(len(found.outputs) for found in checks.values())} comparisons fail)"
+        )
+        if not self.config.allow_mismatch:
+            raise MismatchError(
+                f"the optimised model's answers differ: {message}. Nothing was written. "
+                "Set allow_mismatch=True (--allow-mismatch) to write it all the same.",
+                report,
+            )
+        report.warnings.append(f"MISMATCH, written because it was allowed: {message}.")
+
+    # -- timing ---------------------------------------------------------------------------
+
+    def _time(
+        self,
+        original: Runner,
+        optimized: Runner,
+        plans: Mapping[str, FeedPlan],
+        report: Report,
+    ) -> None:
+        cases = []
+        same: dict[str, str] = {}  # signature -> the equal one that is timed for it
+        keys: dict[object, str] = {}
+        for name, plan in plans.items():
+            key = self._computation(report.signature(name), plan.signature)
+            first = keys.setdefault(key, name)
+            if first != name:
+                same[name] = first
+                continue
+            sizes = sorted(plan.sets, key=lambda feeds: _elements(feeds))
+            # The smallest and the largest: call overhead and throughput.
+            ends = [sizes[0], sizes[-1]] if len(sizes) > 1 else sizes
+            cases += [(name, feeds) for feeds in ends]
+        for i, (name, feeds) in enumerate(cases):
+            self.progress("measure latency", i, len(cases))
+            latency = compare_latency(
+                feeds.label,
+                original.call(name, feeds.values),
+                optimized.call(name, feeds.values),
+                self.config.timing_seconds / len(cases),
+            )
+            report.signature(name).latency.append(latency)
+        for name, first in same.items():
+            report.signature(name).latency = list(report.signature(first).latency)
+
+    def _computation(self, found: SignatureReport, signature: Signature) -> object:
+        """Equal for signatures that run the same graph from the same inputs to the same outputs."""
+        if found.regions and "" not in found.regions:
+            return (
+                tuple(sorted(found.regions)),
+                tuple(sorted(signature.inputs)),
+                tuple(sorted(signature.outputs)),
+            )
+        return signature.tensors
+
+    def _choose_faster(self, staging: Path, report: Report) -> None:
+        timed = [latency for found in report.signatures for latency in found.latency]
+        if not timed:
+            report.outcome_reason = "not timed: there are no feeds that the model takes"
+            return
+        keep, reason = worth_keeping(timed)
+        report.outcome_reason = reason
+        if keep or self.config.keep_slower:
+            if not keep:
+                report.warnings.append(f"Kept because keep_slower is set: {reason}.")
+            return
+        self._restore(staging, report, reason)
+
+    # -- writing --------------------------------------------------------------------------
+
+    def _restore(self, staging: Path, report: Report, reason: str) -> None:
+        """Makes the output the input, byte for byte."""
+        for path in staging.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        shutil.copytree(self.source.directory, staging, dirs_exist_ok=True)
+        report.outcome, report.outcome_reason = "unchanged", reason
+        if report.cluster_count == 0:
+            for found in report.signatures:
+                found.check = CheckReport("unchanged", "the output is the input")
+
+    def _finish(self, staging: Path, report: Report, seconds: float) -> None:
+        report.optimize_seconds = seconds
+        report.saved_model_bytes_after = _proto_bytes(staging)
+        report.peak_memory_bytes = machine.peak_memory_bytes()
+        if report.saved_model_bytes_after >= LARGE_PROTO_BYTES:
+            report.warnings.append(
+                f"saved_model.pb has {report.saved_model_bytes_after >> 20} MiB. TensorFlow "
+                "Serving refuses 1 GiB, protobuf ends at 2 GiB: lower freeze_threshold_bytes."
+            )
+        file = staging / REPORT_FILE
+        # A model that was optimised earlier keeps the report of that run.
+        if not (report.outcome == "unchanged" and file.exists()):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(report.to_json())
+
+
+def _badness(relative_error: float) -> float:
+    return float("inf") if relative_error != relative_error else relative_error
+
+
+def _elements(feeds: FeedSet) -> int:
+    return sum(getattr(value, "size", 1) for value in feeds.values.values())
+
+
+def _proto_bytes(directory: Path) -> int:
+    for name in ("saved_model.pb", "saved_model.pbtxt"):
+        if (directory / name).exists():
+            return (directory / name).stat().st_size
+    return 0
+
+
+def _fallbacks() -> dict[str, int]:
+    """Fallbacks of clusters in this process so far, by cause."""
+    library = sys.modules.get("tf_blade.library")  # never loaded: nothing of ours ran
+    return dict(library.counters().fallbacks) if library is not None else {}

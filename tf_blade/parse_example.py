@@ -1,0 +1,120 @@
+"""Serialized tf.Example protos that a model's own ParseExample nodes can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.example import example_pb2
+from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+
+
+@dataclass(frozen=True)
+class ExampleFeature:
+    """One feature: its dtype, and how many values an example has (None: any number)."""
+
+    key: str
+    dtype: tf.DType
+    count: int | None
+
+
+def find_features(
+    meta_graph: meta_graph_pb2.MetaGraphDef, reachable: Iterable[node_def_pb2.NodeDef]
+) -> list[ExampleFeature]:
+    """The features that the reachable ParseExample and ParseExampleV2 nodes ask for.
+
+    Keys must be Const nodes of the same graph; nodes where they aren't are passed over.
+    """
+    constants = _constants(meta_graph)
+    found: dict[str, ExampleFeature] = {}
+    for node in reachable:
+        if node.op == "ParseExampleV2":
+            features = _features_v2(node, constants)
+        elif node.op == "ParseExample":
+            features = _features_v1(node, constants)
+        else:
+            continue
+        for feature in features:
+            found.setdefault(feature.key, feature)
+    return sorted(found.values(), key=lambda f: f.key)
+
+
+def synthesise_examples(
+    features: Iterable[ExampleFeature], rows: int, rng: np.random.Generator
+) -> np.ndarray:
+    """`rows` serialized tf.Example protos as an object array of bytes, shape [rows]."""
+    # Late: synthesis.py uses this module.
+    from tf_blade.synthesis import random_values
+
+    listed = list(features)
+    serialized = np.empty(rows, object)
+    for row in range(rows):
+        example = example_pb2.Example()
+        for feature in listed:
+            count = int(rng.integers(0, 4)) if feature.count is None else feature.count
+            values = random_values(feature.dtype, (count,), rng)
+            proto = example.features.feature[feature.key]
+            if feature.dtype == tf.string:
+                proto.bytes_list.value.extend(values)
+            elif feature.dtype.is_floating:
+                proto.float_list.value.extend(values)
+            else:
+                proto.int64_list.value.extend(values)
+        serialized[row] = example.SerializeToString()
+    return serialized
+
+
+def _features_v2(
+    node: node_def_pb2.NodeDef, constants: dict[str, np.ndarray]
+) -> Iterator[ExampleFeature]:
+    # Inputs: serialized, names, sparse_keys, dense_keys, ragged_keys, dense_defaults…
+    data = [text for text in node.input if not text.startswith("^")]
+    keys = [constants.get(text.partition(":")[0]) for text in data[2:5]]
+    sparse, dense, ragged = ([] if k is None else [x.decode() for x in k.ravel()] for k in keys)
+    yield from _features(sparse, node.attr["sparse_types"].list)
+    yield from _features(ragged, node.attr["ragged_value_types"].list)
+    yield from _dense(dense, node)
+
+
+def _features_v1(
+    node: node_def_pb2.NodeDef, constants: dict[str, np.ndarray]
+) -> Iterator[ExampleFeature]:
+    # Inputs: serialized, names, Nsparse sparse_keys, Ndense dense_keys, dense_defaults…
+    data = [text for text in node.input if not text.startswith("^")]
+    n_sparse, n_dense = node.attr["Nsparse"].i, node.attr["Ndense"].i
+    keys = [constants.get(text.partition(":")[0]) for text in data[2 : 2 + n_sparse + n_dense]]
+    if any(key is None for key in keys):
+        return
+    names = [key.item().decode() for key in keys if key is not None]
+    yield from _features(names[:n_sparse], node.attr["sparse_types"].list)
+    yield from _dense(names[n_sparse:], node)
+
+
+def _features(
+    keys: list[str], types: attr_value_pb2.AttrValue.ListValue
+) -> Iterator[ExampleFeature]:
+    for key, dtype in zip(keys, types.type, strict=False):
+        yield ExampleFeature(key, tf.dtypes.as_dtype(dtype), None)
+
+
+def _dense(keys: list[str], node: node_def_pb2.NodeDef) -> Iterator[ExampleFeature]:
+    types, shapes = node.attr["Tdense"].list.type, node.attr["dense_shapes"].list.shape
+    for key, dtype, shape in zip(keys, types, shapes, strict=False):
+        # An unknown first dim takes any multiple of the rest: one.
+        count = int(np.prod([d.size if d.size >= 0 else 1 for d in shape.dim], dtype=np.int64))
+        yield ExampleFeature(key, tf.dtypes.as_dtype(dtype), count)
+
+
+def _constants(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, np.ndarray]:
+    """String constants by node name, over all graphs: the names clash rarely, and then agree."""
+    found: dict[str, np.ndarray] = {}
+    functions: Iterable[function_pb2.FunctionDef] = meta_graph.graph_def.library.function
+    graphs = [meta_graph.graph_def.node, *(f.node_def for f in functions)]
+    for nodes in graphs:
+        for node in nodes:
+            if node.op == "Const" and node.attr["dtype"].type == tf.string.as_datatype_enum:
+                found[node.name] = tf.make_ndarray(node.attr["value"].tensor)
+    return found
