@@ -1,0 +1,285 @@
+"""The table of lowerings: which TensorFlow ops the compiler knows, and how each becomes IR.
+
+    @lower("BiasAdd", dtypes=NUMBERS)
+    def bias_add(b, value, bias, *, data_format):
+        ...
+
+A lowering gets the builder, the node's inputs as values, and the op attributes that it names as
+keyword-only parameters, decoded: dtypes as `DType` (None when the IR has none), strings as str,
+lists as tuples, shapes as tuples with None for unknown dims, tensors as arrays. The parameter
+`results` receives what TensorFlow's inference knows about the outputs (TensorInfo). It returns
+one value, or a sequence with one entry an output; None stands for an output that this lowering
+doesn't compute.
+
+The same table says what `supports` accepts and what the documentation lists.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+
+from tf_blade.compiler.ir.builder import Builder
+from tf_blade.compiler.ir.content import MAX_ELEMENTS
+from tf_blade.compiler.ir.ops import IrError
+from tf_blade.compiler.ir.program import Program, Value
+from tf_blade.compiler.ir.types import DType
+from tf_blade.errors import UnsupportedError
+from tf_blade.graph.graph import Graph, Node, TensorRef
+from tf_blade.graph.shapes import Types
+from tf_blade.graph.types import ARG, TensorInfo
+
+DTypes = frozenset[DType]
+
+ANY: DTypes = frozenset(DType)
+BOOLS: DTypes = frozenset([DType.BOOL])
+FLOATS: DTypes = frozenset(t for t in DType if t.is_float)
+INTEGERS: DTypes = frozenset(t for t in DType if t.is_integer)
+NUMBERS: DTypes = FLOATS | INTEGERS
+SIGNED: DTypes = frozenset(t for t in NUMBERS if t.is_signed)
+INDICES: DTypes = frozenset([DType.I32, DType.I64])
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """How one TensorFlow op becomes IR.
+
+    Attributes:
+      op: TensorFlow's op name.
+      function: (builder, *inputs, **attributes) -> value or values.
+      dtypes: what each type attribute may be; type attributes not named may be any IR dtype.
+      constants: inputs that must come from a Const node; negative counts from the last.
+      contents: integer inputs whose elements must be known symbolically: constants, shape
+        arithmetic, or small inputs of the cluster.
+      ignores: attributes with no influence on the result.
+    """
+
+    op: str
+    function: Callable[..., Any]
+    dtypes: Mapping[str, DTypes]
+    constants: tuple[int, ...]
+    contents: tuple[int, ...]
+    ignores: tuple[str, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The op attributes that the function takes."""
+        parameters = inspect.signature(self.function).parameters.values()
+        named = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        return tuple(name for name in named if name != "results")
+
+    @property
+    def wants_results(self) -> bool:
+        return "results" in inspect.signature(self.function).parameters
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+
+LOWERINGS: dict[str, Lowering] = {}
+
+
+def lower(
+    *ops: str,
+    dtypes: DTypes | Mapping[str, DTypes] | None = None,
+    constants: Iterable[int] = (),
+    contents: Iterable[int] = (),
+    ignores: Iterable[str] = (),
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers the decorated function as the lowering of `ops`; see Lowering for the arguments.
+    A plain set of dtypes is for the type attribute "T"."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        by_attr = dtypes if isinstance(dtypes, Mapping) else {"T": dtypes} if dtypes else {}
+        for op in ops:
+            if op in LOWERINGS:
+                raise ValueError(f"{op} already has a lowering")
+            LOWERINGS[op] = Lowering(
+                op, function, by_attr, tuple(constants), tuple(contents), tuple(ignores)
+            )
+        return function
+
+    return register
+
+
+def supports(node: Node, graph: Graph, types: Types) -> str | None:
+    """Why a node can't be lowered, as far as can be told before lowering; None when it can.
+
+    Looks at the op, the dtypes and ranks of its inputs and outputs, and at the inputs that must
+    be constants. A lowering may still refuse (UnsupportedError) by finer rules.
+    """
+    lowering = LOWERINGS.get(node.op)
+    if lowering is None:
+        return f"op {node.op} has no lowering"
+    outputs = [TensorRef(node.name, i) for i in range(len(graph.output_dtypes(node)))]
+    for side, refs in (("input", node.inputs), ("output", outputs)):
+        for i, ref in enumerate(refs):
+            reason = _type_reason(types.get(ref))
+            if reason:
+                return f"{side} {i} {reason}"
+    for attr, allowed in lowering.dtypes.items():
+        if attr not in node.attrs:
+            continue
+        dtype = DType.from_tf_enum(node.attrs[attr].type)
+        if dtype not in allowed:
+            return f"{node.op} is not supported for {_dtype_name(node.attrs[attr].type)}"
+    for i in lowering.constants:
+        if not _is_constant(graph, node.inputs[i]):
+            return f"input {i % len(node.inputs)} is not a constant"
+    for i in lowering.contents:
+        reason = _content_reason(types[node.inputs[i]])
+        if reason:
+            return f"input {i % len(node.inputs)} {reason}"
+    return None
+
+
+def lower_graph(
+    graph: Graph, types: Types, name: str, constant_inputs: Iterable[int] = ()
+) -> Program:
+    """The program that computes what the function `graph` does.
+
+    Args:
+      graph: a function: its `_Arg` nodes become params in order, its outputs results.
+      types: dtypes and shapes of all its tensors; unknown dims become symbols.
+      name: the program's name.
+      constant_inputs: arguments that are the same tensor in every call.
+
+    Raises: UnsupportedError, naming the node, for anything that can't be lowered.
+    """
+    b = Builder(name)
+    fixed = set(constant_inputs)
+    values: dict[TensorRef, Value | None] = {}
+    for i, arg in enumerate(graph.args):
+        ref = TensorRef(arg.name)
+        info = types.get(ref)
+        reason = _type_reason(info)
+        if reason or info is None or info.shape is None:
+            raise UnsupportedError(f"the argument {reason}", arg.name)
+        dtype = DType.from_tf_enum(info.dtype.as_datatype_enum)
+        assert dtype is not None  # _type_reason checked it
+        values[ref] = b.param(dtype, info.shape, constant=i in fixed)
+    needed = _needed(graph)
+    for node in graph.topological_order():
+        if node.op != ARG and node.name in needed:
+            for i, value in enumerate(_lower_node(b, node, graph, types, values)):
+                values[TensorRef(node.name, i)] = value
+    return b.finish([_value(values, ref) for _, ref in graph.outputs])
+
+
+def _lower_node(
+    b: Builder,
+    node: Node,
+    graph: Graph,
+    types: Types,
+    values: Mapping[TensorRef, Value | None],
+) -> list[Value | None]:
+    b.source = node.name
+    reason = supports(node, graph, types)
+    if reason:
+        raise UnsupportedError(reason, node.name)
+    lowering = LOWERINGS[node.op]
+    operands = [_value(values, ref) for ref in node.inputs]
+    results = [types[TensorRef(node.name, i)] for i in range(len(graph.output_dtypes(node)))]
+    attrs = {key: decode(node.attrs[key]) for key in lowering.attributes if key in node.attrs}
+    if lowering.wants_results:
+        attrs["results"] = results
+    try:
+        lowered = lowering.function(b, *operands, **attrs)
+        found = list(lowered) if isinstance(lowered, Sequence) else [lowered]
+        return [_sharpened(b, v, known) for v, known in zip(found, results, strict=True)]
+    except UnsupportedError as error:
+        raise UnsupportedError(error.reason, error.node or node.name) from error
+    except IrError as error:
+        # A bug in the lowering; the model still works, with this node left in TensorFlow.
+        raise UnsupportedError(f"its lowering breaks the IR's rules: {error}", node.name) from error
+
+
+def _sharpened(b: Builder, value: Value | None, known: TensorInfo) -> Value | None:
+    """The value with the static dims that TensorFlow's inference knows, checked against ours."""
+    if value is None or known.shape is None:
+        return value
+    for ours, theirs in zip(b.shape(value), known.shape, strict=True):
+        if theirs is not None:
+            b.same_dim(ours, theirs, "the shape that TensorFlow infers")
+    dims = [
+        ours if theirs is None else theirs
+        for ours, theirs in zip(b.shape(value), known.shape, strict=True)
+    ]
+    return b.retype(value, dims)
+
+
+def _needed(graph: Graph) -> set[str]:
+    """Names of the nodes that the outputs depend on."""
+    found: set[str] = set()
+    stack = [ref.node for _, ref in graph.outputs]
+    while stack:
+        name = stack.pop()
+        if name not in found:
+            found.add(name)
+            stack.extend(ref.node for ref in graph.nodes[name].inputs)
+    return found
+
+
+def _value(values: Mapping[TensorRef, Value | None], ref: TensorRef) -> Value:
+    value = values[ref]
+    if value is None:
+        raise UnsupportedError(f"its output {ref.index} is not computed", ref.node)
+    return value
+
+
+def _type_reason(info: TensorInfo | None) -> str | None:
+    if info is None:
+        return "has an unknown type"
+    if DType.from_tf_enum(info.dtype.as_datatype_enum) is None:
+        return f"has dtype {info.dtype.name}, which the compiler doesn't have"
+    return "has an unknown rank" if info.shape is None else None
+
+
+def _content_reason(info: TensorInfo) -> str | None:
+    size = 1
+    for dim in info.shape or ():
+        if dim is None:
+            return "describes a shape and has an unknown length"
+        size *= dim
+    return f"describes a shape and has {size} elements" if size > MAX_ELEMENTS else None
+
+
+def _is_constant(graph: Graph, ref: TensorRef) -> bool:
+    node = graph.nodes[ref.node]
+    while node.op == "Identity":
+        node = graph.nodes[node.inputs[0].node]
+    return node.op == "Const"
+
+
+def _dtype_name(enum: int) -> str:
+    return str(tf.dtypes.as_dtype(enum).name)
+
+
+def decode(value: attr_value_pb2.AttrValue) -> Any:
+    """An attribute's Python value, as the module's docstring says."""
+    kind = value.WhichOneof("value")
+    if kind == "list":
+        entries = value.list.ListFields()
+        return tuple(_decode_item(entries[0][0].name, x) for x in entries[0][1]) if entries else ()
+    return _decode_item(kind, getattr(value, kind)) if kind else None
+
+
+def _decode_item(kind: str, item: Any) -> Any:
+    if kind == "s":
+        return item.decode()
+    if kind == "type":
+        return DType.from_tf_enum(item)
+    if kind == "shape":
+        if item.unknown_rank:
+            return None
+        return tuple(None if dim.size < 0 else dim.size for dim in item.dim)
+    if kind == "tensor":
+        return tf.make_ndarray(item)
+    return item
