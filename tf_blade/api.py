@@ -80,10 +80,8 @@ def optimize(
       MismatchError: the optimised model's answers differ (see Config.allow_mismatch). Nothing was
         written; the exception's `report` has the details.
     """
-    from tf_blade.optimizer import optimize_saved_model
-
     return run(
-        optimize_saved_model,
+        default_driver(),
         saved_model,
         output_dir,
         config=config,
@@ -91,6 +89,30 @@ def optimize(
         signatures=signatures,
         overwrite=overwrite,
     )
+
+
+def default_driver() -> Driver:
+    """The optimizer. Imported late: it brings the whole compiler."""
+    from tf_blade.optimizer import optimize_saved_model
+
+    return optimize_saved_model
+
+
+def inspect(
+    driver: Driver,
+    saved_model: str | os.PathLike[str],
+    *,
+    config: Config | None = None,
+    signatures: Iterable[str] | None = None,
+    progress: Progress = silent,
+) -> Report:
+    """What `optimize` would do with a SavedModel folder: a report without check and timing.
+
+    Writes nothing. Raises as `optimize` does on bad input.
+    """
+    with open_source(saved_model) as source, tempfile.TemporaryDirectory() as scratch:
+        job = _prepare(driver, source, config or Config(), signatures, progress)
+        return job.dry_run(Path(scratch))
 
 
 def run(
@@ -115,30 +137,39 @@ def run(
     if target is not None and not isinstance(saved_model, str | os.PathLike):
         check_output(target, None, overwrite)  # before a long save
     with open_source(saved_model) as source:
-        meta_graph = read_meta_graph(source.directory, config.tags)
         if target is not None:
             check_output(target, None if source.temporary else source.directory, overwrite)
-        tags = tuple(meta_graph.meta_info_def.tags)
-        job = _Job(
-            driver=driver,
-            source=source,
-            meta_graph=meta_graph,
-            signatures=choose_signatures(read_signatures(meta_graph), signatures),
-            config=dataclasses.replace(config, tags=tags),
-            progress=progress,
-        )
+        job = _prepare(driver, source, config, signatures, progress)
         given = {} if inputs is None else read_inputs(inputs, job.signatures)
         if target is not None:
             with atomic_output(target, overwrite) as staging:
                 report = job.run(staging, given)
-            return OptimizedModel(target, report, tags)
+            return OptimizedModel(target, report, job.config.tags)
         folder = Path(tempfile.mkdtemp(prefix="tf_blade_"))
         try:
             report = job.run(folder, given)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return OptimizedModel(folder, report, tags, temporary=True)
+        return OptimizedModel(folder, report, job.config.tags, temporary=True)
+
+
+def _prepare(
+    driver: Driver,
+    source: Source,
+    config: Config,
+    signatures: Iterable[str] | None,
+    progress: Progress,
+) -> _Job:
+    meta_graph = read_meta_graph(source.directory, config.tags)
+    return _Job(
+        driver=driver,
+        source=source,
+        meta_graph=meta_graph,
+        signatures=choose_signatures(read_signatures(meta_graph), signatures),
+        config=dataclasses.replace(config, tags=tuple(meta_graph.meta_info_def.tags)),
+        progress=progress,
+    )
 
 
 @dataclasses.dataclass
@@ -162,6 +193,27 @@ class _Job:
         # Before any work: a model that TensorFlow can't load or feeds that it can't take are the
         # user's to mend.
         plans = self._plan(self._load(self.source.directory), given)
+        report = self._drive(staging)
+        if report.cluster_count == 0:
+            self._restore(staging, report, "no cluster could be made; see the reasons of each node")
+        else:
+            self._check_and_time(staging, plans, report)
+        self._finish(staging, report, time.perf_counter() - start)
+        return report
+
+    def dry_run(self, scratch: Path) -> Report:
+        """The optimizer's report alone; `scratch` is thrown away."""
+        start = time.perf_counter()
+        report = self._drive(scratch)
+        report.outcome_reason = "a dry run: neither checked nor timed, nothing written"
+        report.saved_model_bytes_after = _proto_bytes(scratch)
+        report.optimize_seconds = time.perf_counter() - start
+        report.peak_memory_bytes = machine.peak_memory_bytes()
+        for found in report.signatures:
+            found.check = CheckReport("skipped", "a dry run")
+        return report
+
+    def _drive(self, staging: Path) -> Report:
         report = self.driver(
             str(self.source.directory),
             str(staging),
@@ -170,11 +222,6 @@ class _Job:
             self.progress,
         )
         self._describe(report)
-        if report.cluster_count == 0:
-            self._restore(staging, report, "no cluster could be made; see the reasons of each node")
-        else:
-            self._check_and_time(staging, plans, report)
-        self._finish(staging, report, time.perf_counter() - start)
         return report
 
     def _load(self, directory: Path) -> Runner:

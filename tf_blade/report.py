@@ -297,8 +297,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and strings (numbers that are not finite become strings)."""
-        encoded: dict[str, Any] = _encode(dataclasses.asdict(self))
-        return encoded
+        return to_plain(self)
 
     def to_json(self) -> str:
         """The whole report as strict JSON: every node, every output, every measurement."""
@@ -309,6 +308,12 @@ class Report:
         """Inverse of `to_json`; keys that this version does not know are ignored."""
         report: Report = _decode(cls, json.loads(text))
         return report
+
+
+def to_plain(value: Any) -> dict[str, Any]:
+    """A dataclass as plain dicts and lists that strict JSON can hold."""
+    encoded: dict[str, Any] = _encode(dataclasses.asdict(value))
+    return encoded
 
 
 def _encode(value: Any) -> Any:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tf_blade.report import CheckReport, RegionReport, Report, SignatureReport
+from tf_blade.report import CheckReport, LatencyReport, RegionReport, Report, SignatureReport
 
 _WIDTH = 110
 _MAX_CLUSTERS, _MAX_REASONS, _MAX_OPS = 12, 12, 6
@@ -36,7 +37,7 @@ def report_renderable(report: Report) -> RenderableType:
         parts.append(_clusters(report))
     if any(region.left_out for region in report.regions):
         parts.append(_left_out(report))
-    parts.append(_checks(report))
+    parts.append(checks_table(report))
     if any(found.latency for found in report.signatures):
         parts.append(_latency(report))
     parts.append(_footer(report))
@@ -109,7 +110,8 @@ def _left_out(report: Report) -> Table:
     return table
 
 
-def _checks(report: Report) -> Table:
+def checks_table(report: Report) -> Table:
+    """One row for each signature's check."""
     table = _table("Check", "signature", "result", "inputs", "max abs error", "max rel error", "")
     for found in report.signatures:
         table.add_row(*_check_row(found))
@@ -139,24 +141,11 @@ def _status(check: CheckReport) -> Text:
 
 
 def _latency(report: Report) -> Table:
-    return latency_table(
-        [
-            (
-                found.name,
-                item.feeds,
-                f"{item.original_ms:.3f} ± {item.original_spread_ms / 2:.3f}",
-                f"{item.optimized_ms:.3f} ± {item.optimized_spread_ms / 2:.3f}",
-                f"{item.speedup:.2f}x ({item.speedup_low:.2f}-{item.speedup_high:.2f})",
-                item.verdict,
-            )
-            for found in report.signatures
-            for item in found.latency
-        ]
-    )
+    return latency_table([(s.name, item) for s in report.signatures for item in s.latency])
 
 
-def latency_table(rows: list[tuple[str, str, str, str, str, str]]) -> Table:
-    """Rows: signature, feeds, first model, second model, speed-up, verdict."""
+def latency_table(rows: Sequence[tuple[str, LatencyReport]]) -> Table:
+    """Latencies of two models in turn; a row is a signature's name and the measurement."""
     table = _table(
         "Latency, ms (median ± half the interquartile range)",
         "signature",
@@ -164,8 +153,22 @@ def latency_table(rows: list[tuple[str, str, str, str, str, str]]) -> Table:
         "original",
         "optimised",
         "speed-up (95 %)",
-        "",
+        "verdict",
     )
+    for name, item in rows:
+        table.add_row(
+            name,
+            item.feeds,
+            f"{item.original_ms:.3f} ± {item.original_spread_ms / 2:.3f}",
+            f"{item.optimized_ms:.3f} ± {item.optimized_spread_ms / 2:.3f}",
+            f"{item.speedup:.2f}x ({item.speedup_low:.2f}-{item.speedup_high:.2f})",
+            item.verdict,
+        )
+    return table
+
+
+def plain_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = _table(title, *columns)
     for row in rows:
         table.add_row(*row)
     return table

@@ -13,7 +13,8 @@ Call = Callable[[], object]
 
 # Speed-ups within this of 1 are no difference that anybody would notice.
 NOTICEABLE = 0.02
-_MIN_PAIRS, _MAX_PAIRS = 10, 2000
+# The range of six values holds the median with 97 % confidence; fewer allow no verdict.
+_MIN_PAIRS, _MAX_PAIRS = 6, 2000
 # A sample shorter than this is mostly clock and interpreter noise, so calls are repeated.
 _MIN_SAMPLE_SECONDS = 1e-3
 _WARM_UP_SHARE = 0.1
@@ -38,7 +39,11 @@ def compare_latency(
     before: list[float] = []
     after: list[float] = []
     end = clock() + budget_seconds
-    while len(before) < _MAX_PAIRS and (clock() < end or len(before) < 3):
+    # A very slow model gets fewer pairs than a verdict needs, rather than hours.
+    latest = end + 3 * budget_seconds
+    while len(before) < _MAX_PAIRS and (
+        clock() < end or len(before) < 2 or (len(before) < _MIN_PAIRS and clock() < latest)
+    ):
         # Whoever runs second may find warmer caches: they take turns.
         if len(before) % 2:
             after.append(_sample(optimized, repeats, clock))
@@ -46,7 +51,7 @@ def compare_latency(
         else:
             before.append(_sample(original, repeats, clock))
             after.append(_sample(optimized, repeats, clock))
-        if len(before) >= _MIN_PAIRS and len(before) % 10 == 0 and _settled(before, after):
+        if len(before) % 10 == 0 and _settled(before, after):
             break
     ratios = [a / b for a, b in zip(before, after, strict=True)]
     speedup, low, high = median_interval(ratios)
@@ -60,7 +65,7 @@ def compare_latency(
         speedup_low=low,
         speedup_high=high,
         pairs=len(before),
-        verdict=verdict(low, high),
+        verdict=verdict(low, high, len(before)),
     )
 
 
@@ -71,13 +76,15 @@ def measure(
     repeats = _warm_up([call], budget_seconds * _WARM_UP_SHARE, clock)
     samples: list[float] = []
     end = clock() + budget_seconds
-    while len(samples) < _MAX_PAIRS and (clock() < end or len(samples) < 3):
+    while len(samples) < _MAX_PAIRS and (clock() < end or len(samples) < 2):
         samples.append(_sample(call, repeats, clock))
     return statistics.median(samples) * 1e3, _spread(samples) * 1e3
 
 
-def verdict(low: float, high: float) -> Verdict:
-    """What a confidence interval of the speed-up allows to say."""
+def verdict(low: float, high: float, pairs: int) -> Verdict:
+    """What a confidence interval of the speed-up, from so many pairs, allows to say."""
+    if pairs < _MIN_PAIRS:
+        return "unclear"
     if low >= 1 - NOTICEABLE and high <= 1 + NOTICEABLE:
         return "same"
     if low > 1:
