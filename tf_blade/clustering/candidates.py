@@ -9,7 +9,7 @@ from tensorflow.core.framework import types_pb2
 
 from tf_blade.clustering import devices
 from tf_blade.clustering.control_flow import V1_CONTROL_FLOW
-from tf_blade.graph.graph import Graph, GraphError, Node, TensorRef
+from tf_blade.graph.graph import Graph, GraphError, Node, TensorRef, arg_size, op_def
 from tf_blade.graph.shapes import Types
 from tf_blade.graph.types import ARG
 
@@ -21,7 +21,6 @@ _HANDLES = {
     types_pb2.DT_VARIANT: "variant",
     types_pb2.DT_STRING: "string",
 }
-_FIRST_REF = types_pb2.DT_FLOAT_REF
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 
 
@@ -29,8 +28,7 @@ def dtype_of(graph: Graph, types: Types, ref: TensorRef) -> int:
     """DataType enum value of a tensor, a reference's as the dtype it refers to."""
     if ref in types:
         return int(types[ref].dtype.as_datatype_enum)
-    dtype = graph.output_dtypes(graph.nodes[ref.node])[ref.index]
-    return dtype - _FIRST_REF + 1 if dtype >= _FIRST_REF else dtype
+    return graph.output_dtypes(graph.nodes[ref.node])[ref.index]
 
 
 def constant_bytes(node: Node) -> int:
@@ -79,11 +77,25 @@ def refusal(graph: Graph, node: Node) -> str | None:
         for i, dtype in enumerate(dtypes):
             if dtype in _HANDLES:
                 return f"{side} {i} is a {_HANDLES[dtype]} tensor"
-            if dtype >= _FIRST_REF:
-                return f"{side} {i} is a reference variable, which others may assign"
+    for i, ref in enumerate(node.inputs):
+        if _is_reference(graph, ref):
+            return f"input {i} is a reference variable, which others may assign"
     if not devices.is_cpu(devices.parse(node.device)):
         return f"placed on device '{node.device}', not on the CPU"
     return None
+
+
+def _is_reference(graph: Graph, ref: TensorRef) -> bool:
+    node = graph.nodes[ref.node]
+    if node.op == ARG:
+        return False
+    index = ref.index
+    for arg in op_def(node.op, graph.library).output_arg:
+        size = arg_size(arg, node.attrs)
+        if index < size:
+            return bool(arg.is_ref)
+        index -= size
+    return False
 
 
 def _called_functions(node: Node) -> Iterator[str]:

@@ -149,7 +149,7 @@ class CostModel:
             return Estimate(gain, f"alone: a cluster of one {members[0].op} can't win")
         if gain >= self.margin_us:
             return Estimate(gain, None)
-        if gain + boundary >= self.margin_us:
+        if gain + boundary >= self.margin_us and len(outputs) > len(members):
             return Estimate(
                 gain,
                 f"a cluster of {ops} has {len(inputs)} inputs and {len(outputs)} outputs, "

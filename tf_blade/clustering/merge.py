@@ -173,8 +173,11 @@ class _Merger:
             for reader in self.dag.out[source]:
                 if reader != target and self.pieces[reader].depth < b.depth:
                     waiting = self.pieces[reader].members[0]
-                    later = b.members[0]
-                    a.blocked = f"merging with '{later}' would keep '{waiting}' waiting"
+                    harm = f"keep '{waiting}' waiting"
+                    if reader in self.dag.into[target]:
+                        harm = f"make a cycle through '{waiting}'"
+                    a.blocked = f"merging with '{b.members[0]}' would {harm}"
+                    b.blocked = f"merging with '{a.members[0]}' would {harm}"
                     return False
         return True
 

@@ -104,6 +104,14 @@ def look_at(
             refused[name] = reason
 
     order = [node.name for node in nodes]
+    # Without a data reader a member would vanish, and with it whatever a control edge waits for.
+    outside = {name for name in order if is_outside(name)}
+    needed = outside | set(fetched)
+    for name in reversed(order):
+        if any(i >= 0 and reader in needed for i, reader in uses_here[name]):
+            needed.add(name)
+        elif name not in needed:
+            refused[name] = "nothing reads its results, at most control edges wait for it"
     region = Region(
         graph=graph,
         types=types,
