@@ -22,8 +22,9 @@ MAX_OPERATIONS = 24
 Content = np.ndarray  # dtype object, elements are Dim
 
 
-def _map(function: Callable[..., d.Dim]) -> Callable[..., Content]:
-    return np.frompyfunc(function, function.__code__.co_argcount, 1)
+def _map(function: Callable[..., d.Dim], *operands: Content) -> Content:
+    """The function of each element. (numpy's own answer for a rank-0 array is no array.)"""
+    return np.asarray(np.frompyfunc(function, len(operands), 1)(*operands), dtype=object)
 
 
 def _compare_free(value: d.Dim) -> int:
@@ -36,7 +37,7 @@ def _compare_free(value: d.Dim) -> int:
 def _take(params: Content, indices: Content, axis: int, batch_dims: int) -> Content:
     if batch_dims:
         raise ValueError("batched gather")
-    plain = np.frompyfunc(_compare_free, 1, 1)(indices).astype(np.int64)
+    plain = _map(_compare_free, indices).astype(np.int64)
     if plain.size and (plain.min() < 0 or plain.max() >= params.shape[axis]):
         raise ValueError("index out of range")
     return np.take(params, plain, axis=axis)
@@ -83,10 +84,10 @@ RULES: dict[str, Callable[..., Content]] = {
     "sub": lambda x, y: x - y,
     "mul": lambda x, y: x * y,
     "neg": lambda x: -x,
-    "max": lambda x, y: np.frompyfunc(d.larger, 2, 1)(x, y),
-    "min": lambda x, y: np.frompyfunc(d.smaller, 2, 1)(x, y),
-    "floor_div": lambda x, y: np.frompyfunc(_checked_div, 2, 1)(x, y),
-    "floor_mod": lambda x, y: np.frompyfunc(_checked_mod, 2, 1)(x, y),
+    "max": lambda x, y: _map(d.larger, x, y),
+    "min": lambda x, y: _map(d.smaller, x, y),
+    "floor_div": lambda x, y: _map(_checked_div, x, y),
+    "floor_mod": lambda x, y: _map(_checked_mod, x, y),
     "convert": lambda x, dtype: x,
     "reshape": lambda x, shape: x.reshape([_compare_free(n) for n in shape]),
     "transpose": lambda x, perm: np.transpose(x, perm),

@@ -1,0 +1,17 @@
+"""The corpus of differential cases: every supported op, in the forms and dtypes that matter.
+
+    from tests.compiler.cases import CASES      # {name: Case}
+
+Used against the interpreter in `tests/compiler/lower`, and against generated code.
+"""
+
+from __future__ import annotations
+
+from tests.compiler.cases import elementwise, indexing, nn, reductions, shapes
+from tests.compiler.values import Case
+
+_FAMILIES = (elementwise, reductions, shapes, indexing, nn)
+CASES: dict[str, Case] = {case.name: case for family in _FAMILIES for case in family.cases()}
+
+if len(CASES) != sum(1 for family in _FAMILIES for _ in family.cases()):
+    raise ValueError("two cases have one name")

@@ -1,0 +1,145 @@
+"""Cases of neural-network ops and matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from tests.compiler.cases.raw import raw
+from tests.compiler.values import Arg, Case, anything, between, finite
+
+F = ("f32", "f64")
+
+
+def cases() -> Iterator[Case]:
+    yield from _activations()
+    yield from _matmuls()
+    yield from _layers()
+
+
+def _activations() -> Iterator[Case]:
+    for dtype in F:
+        for op in ("Softmax", "LogSoftmax"):
+            for name, dims in {
+                "matrix": ("n", "m"),
+                "static": ("n", 5),
+                "cube": ("n", "m", 3),
+            }.items():
+                arg = Arg(dtype, dims, between(-20, 20))
+                yield Case(f"{op}.{dtype}.{name}", raw(op), (arg,), relative=2e-5, absolute=1e-5)
+        arg = Arg(dtype, ("n", 4), between(-5, 5, float("inf"), float("-inf"), float("nan")))
+        yield Case(f"Softmax.{dtype}.special", raw("Softmax"), (arg,), relative=2e-5, absolute=1e-7)
+    for dtype in (*F, "i32"):
+        for data_format, dims in {"NHWC": ("n", "m", 4), "NCHW": ("n", 4, "m", 2)}.items():
+            args = (Arg(dtype, dims, anything), Arg(dtype, (4,), anything))
+            op = raw("BiasAdd", data_format=data_format)
+            yield Case(f"BiasAdd.{dtype}.{data_format}", op, args)
+    args = (Arg("f32", ("n", "m"), anything), Arg("f32", ("m",), anything))
+    yield Case("BiasAddV1.f32", raw("BiasAddV1"), args)
+
+
+def _matmuls() -> Iterator[Case]:
+    tolerance = {"relative": 1e-5, "absolute": 1e-5}
+    for dtype in F:
+        for ta in (False, True):
+            for tb in (False, True):
+                x = Arg(dtype, ("k", "n") if ta else ("n", "k"), finite)
+                y = Arg(dtype, ("m", "k") if tb else ("k", "m"), finite)
+                op = raw("MatMul", transpose_a=ta, transpose_b=tb)
+                yield Case(f"MatMul.{dtype}.{int(ta)}{int(tb)}", op, (x, y), **tolerance)
+    weights = Arg("f32", (3, 5), finite)
+    yield Case(
+        "MatMul.f32.assumed_equal",
+        raw("MatMul"),
+        (Arg("f32", ("n", "k"), finite), weights),
+        sizes=(0, 1, 3),
+        **tolerance,
+    )
+    forms = {
+        "same_batch": (("b", "n", "k"), ("b", "k", "m"), False, False),
+        "adjoint": (("b", "c", "k", "n"), ("b", "c", "m", "k"), True, True),
+        "shared_right": (("b", "n", "k"), ("k", 4), False, False),
+        "shared_right_one": (("b", "n", "k"), (1, "k", 4), False, False),
+        "shared_left": (("n", "k"), ("b", "k", "m"), False, False),
+        "broadcast": (("b", 1, "n", "k"), ("c", "k", "m"), False, True),
+        "matrices": (("n", "k"), ("k", "m"), False, False),
+    }
+    for name, (left, right, adj_x, adj_y) in forms.items():
+        if name == "broadcast":
+            right = ("c", "m", "k")
+        for op in ("BatchMatMulV2", "BatchMatMulV3"):
+            attrs = {"adj_x": adj_x, "adj_y": adj_y}
+            if op == "BatchMatMulV3":
+                attrs["Tout"] = tf.float32
+            args = (Arg("f32", left, finite), Arg("f32", right, finite))
+            yield Case(f"{op}.{name}", raw(op, **attrs), args, sizes=(0, 1, 2, 5), **tolerance)
+    args = (Arg("f64", ("b", "n", "k"), finite), Arg("f64", ("b", "k", "m"), finite))
+    yield Case("BatchMatMul.f64", raw("BatchMatMul"), args, sizes=(0, 1, 2, 5), **tolerance)
+
+
+def _layers() -> Iterator[Case]:
+    for data_format, dims in {"NHWC": ("n", "h", 2, 3), "NCHW": ("n", 3, "h", 2)}.items():
+        if data_format == "NCHW":
+            continue  # TensorFlow's CPU kernel has the other format only
+        channel = Arg("f32", (3,), finite)
+        yield Case(
+            f"FusedBatchNormV3.{data_format}",
+            lambda x, s, o, m, v, f=data_format: (
+                tf.raw_ops.FusedBatchNormV3(
+                    x=x, scale=s, offset=o, mean=m, variance=v, data_format=f, is_training=False
+                ).y
+            ),
+            (
+                Arg("f32", dims, finite),
+                channel,
+                channel,
+                channel,
+                Arg("f32", (3,), between(0.1, 4)),
+            ),
+            relative=1e-5,
+            absolute=1e-5,
+        )
+    x = Arg("f32", ("n", "m", 8), finite)
+    row = Arg("f32", (8,), finite)
+    yield Case("layer_norm", _layer_norm, (x, row, row), relative=2e-5, absolute=2e-5)
+    yield Case("gelu", lambda x: tf.nn.gelu(x), (x,), ulps=64, absolute=1e-6)
+    yield Case("gelu_tanh", lambda x: tf.nn.gelu(x, approximate=True), (x,), ulps=64, absolute=1e-6)
+    q = Arg("f32", ("n", "t", 8), finite)
+    mask = Arg("bool", ("n", "t"), anything)
+    yield Case(
+        "attention",
+        _attention,
+        (q, Arg("f32", (8, 8), finite), Arg("f32", (8, 8), finite), mask),
+        sizes=(0, 1, 2, 5),
+        relative=1e-4,
+        absolute=1e-4,
+    )
+    yield Case(
+        "dense",
+        lambda x, w, c: tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w), c)),
+        (Arg("f32", ("n", 6), finite), Arg("f32", (6, 4), finite), Arg("f32", (4,), finite)),
+        relative=1e-5,
+        absolute=1e-5,
+    )
+
+
+def _layer_norm(x, scale, offset):
+    mean = tf.reduce_mean(x, -1, keepdims=True)
+    variance = tf.reduce_mean(tf.math.squared_difference(x, mean), -1, keepdims=True)
+    return (x - mean) * tf.math.rsqrt(variance + 1e-3) * scale + offset
+
+
+def _attention(x, wq, wk, mask):
+    """Two heads, shapes computed at run time as Keras and BERT do."""
+    batch, length = tf.shape(x)[0], tf.shape(x)[1]
+
+    def heads(y):
+        return tf.transpose(tf.reshape(y, tf.stack([batch, length, 2, 4])), [0, 2, 1, 3])
+
+    flat = tf.reshape(x, [-1, 8])
+    q, k = heads(tf.matmul(flat, wq)), heads(tf.matmul(flat, wk))
+    scores = tf.matmul(q, k, transpose_b=True) / 2.0
+    scores += (1.0 - tf.cast(mask[:, None, None, :], tf.float32)) * -1e4
+    mixed = tf.matmul(tf.nn.softmax(scores), q)
+    return tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [-1, length, 8])

@@ -1,0 +1,80 @@
+"""Cases of reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from tests.compiler.cases.raw import raw
+from tests.compiler.values import Arg, Case, Values, anything, between, finite
+
+F = ("f32", "f64")
+INF, NAN = float("inf"), float("nan")
+
+# op: dtypes, values.
+REDUCTIONS: dict[str, tuple[tuple[str, ...], Values]] = {
+    "Sum": ((*F, "i32", "i64", "i8", "u8"), finite),
+    "Prod": ((*F, "i32", "i64"), between(-2, 2)),
+    "Mean": ((*F, "i32", "i64"), finite),
+    "Max": ((*F, "i32", "i64", "i8", "u8"), anything),
+    "Min": ((*F, "i32", "i64", "i16", "u16"), anything),
+    "EuclideanNorm": (F, finite),
+}
+# dims of the operand, axes, keep_dims.
+FORMS: dict[str, tuple[tuple[int | str, ...], list[int] | int, bool]] = {
+    "rows": (("n", "m"), [-1], False),
+    "columns": (("n", "m"), 0, True),
+    "all": (("n", 2, "m"), [0, 1, 2], False),
+    "middle": (("n", "m", 3), [1], True),
+    "ends": (("n", "m", 3), [2, 0], False),
+    "none": (("n", "m"), [], False),
+    "scalar": ((), [], True),
+}
+
+
+def cases() -> Iterator[Case]:
+    for op, (dtypes, values) in REDUCTIONS.items():
+        for dtype in dtypes:
+            forms = FORMS if dtype == "f32" else {k: FORMS[k] for k in ("rows", "ends")}
+            for name, (dims, axes, keep) in forms.items():
+                yield _case(op, dtype, name, dims, axes, keep, values)
+    for op in ("All", "Any"):
+        for name, (dims, axes, keep) in FORMS.items():
+            yield _case(op, "bool", name, dims, axes, keep, anything)
+    for op in ("Sum", "Mean", "Max", "Min"):
+        special = between(-3, 3, INF, -INF, NAN)
+        yield _case(op, "f32", "special", ("n", "m"), [1], False, special)
+    for dtype in F:
+        arg = Arg(dtype, ("n", "m"), finite)
+        yield Case(f"L2Loss.{dtype}", raw("L2Loss"), (arg,), relative=1e-5)
+    yield from _positions()
+
+
+def _case(op, dtype, name, dims, axes, keep, values) -> Case:
+    return Case(
+        f"{op}.{dtype}.{name}",
+        lambda x: raw(op, keep_dims=keep)(x, tf.constant(axes, tf.int32)),
+        (Arg(dtype, dims, values),),
+        relative=1e-5,
+        absolute=1e-5,
+    )
+
+
+def _positions() -> Iterator[Case]:
+    # Few different values, so that ties decide.
+    ties = between(-2, 3)
+    special = between(-1, 1, INF, -INF, NAN, 0.5, 0.5, 3.4028234663852886e38)
+    for op in ("ArgMax", "ArgMin"):
+        for dtype, values in {
+            "f32": special,
+            "f64": special,
+            "i32": ties,
+            "u8": between(0, 3),
+        }.items():
+            for axis, out in ((0, tf.int32), (-1, tf.int64)):
+                yield Case(
+                    f"{op}.{dtype}.{axis}",
+                    lambda x, op=op, axis=axis, out=out: raw(op, output_type=out)(x, axis),
+                    (Arg(dtype, ("n", "m"), values),),
+                )
