@@ -50,7 +50,7 @@ def trace(function: Any, args: Sequence[Arg]) -> Any:
         tf.TensorSpec([n if isinstance(n, int) else None for n in a.dims], DType(a.dtype).numpy)
         for a in args
     ]
-    return tf.function(function, input_signature=signature).get_concrete_function()
+    return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
 
 
 def graph_of(concrete: Any) -> Graph:

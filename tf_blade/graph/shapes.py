@@ -48,6 +48,9 @@ def infer_types(
             proto.attr["shape"].CopyFrom(attr_value_pb2.AttrValue(shape=known))
         # Recorded by the writer, possibly for another shape: the inference below decides.
         proto.attr.pop("_output_shapes", None)
+    if not graph_def.versions.producer:
+        # Functions carry no version, and the oldest one takes a scalar's shape for unknown.
+        graph_def.versions.producer = tf.version.GRAPH_DEF_VERSION
     for function in graph.library.values():
         graph_def.library.function.add().CopyFrom(function)
     scratch = tf.Graph()

@@ -55,7 +55,6 @@ def _reshapes() -> Iterator[Case]:
     yield Case("Reshape.flat", to([-1]), (X,))
     yield Case("Reshape.static", to([-1, 8]), (X,), sizes=(0, 2, 4))
     yield Case("Reshape.not_divisible", to([-1, 3]), (MATRIX,), sizes=(1, 2, 3))
-    yield Case("Reshape.zero_beside_hole", to([0, -1]), (MATRIX,))
     yield Case("Reshape.to_scalar", to([]), (VECTOR,), sizes=(1,))
     yield Case("Reshape.from_scalar", to([1, 1]), (Arg("f32", (), finite),))
     yield Case("Reshape.fixed", to([2, 6]), (MATRIX,), sizes=(2, 3, 4, 6))

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from tests.compiler.cases import CASES
 from tests.compiler.harness import check, draw_inputs, prepare, reference
 from tf_blade.compiler.ir.interpreter import Refused, run
-from tf_blade.compiler.ir.parser import parse
-from tf_blade.compiler.lower import LOWERINGS
 
 
 @pytest.mark.parametrize("name", CASES)

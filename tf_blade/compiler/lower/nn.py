@@ -112,6 +112,7 @@ def bias_add_v1(b: Builder, value: Value, bias: Value) -> Value:
     "FusedBatchNormV2",
     dtypes={"T": FLOATS, "U": FLOATS},
     ignores=["exponential_avg_factor"],
+    outputs=3,  # the others are for training
 )
 def fused_batch_norm_v3(
     b: Builder,
@@ -124,8 +125,7 @@ def fused_batch_norm_v3(
     epsilon: float,
     data_format: str,
     is_training: bool,
-    results: list,
-) -> list[Value | None]:
+) -> list[Value]:
     """y = (x - mean) / sqrt(variance + epsilon) scale + offset along the channel dim (inference)"""
     if is_training:
         raise UnsupportedError("batch statistics of training mode are not computed", b.source)
@@ -137,4 +137,4 @@ def fused_batch_norm_v3(
     centred = b.sub(x, _along_channels(b, mean, x.type.shape, axis))
     scaled = b.mul(centred, _along_channels(b, factor, x.type.shape, axis))
     y = b.add(scaled, _along_channels(b, offset, x.type.shape, axis))
-    return [y, mean, variance, *([None] * (len(results) - 3))]
+    return [y, mean, variance]

@@ -6,10 +6,8 @@
 
 A lowering gets the builder, the node's inputs as values, and the op attributes that it names as
 keyword-only parameters, decoded: dtypes as `DType` (None when the IR has none), strings as str,
-lists as tuples, shapes as tuples with None for unknown dims, tensors as arrays. The parameter
-`results` receives what TensorFlow's inference knows about the outputs (TensorInfo). It returns
-one value, or a sequence with one entry an output; None stands for an output that this lowering
-doesn't compute.
+lists as tuples, shapes as tuples with None for unknown dims, tensors as arrays. It returns one
+value, or a sequence with one value an output.
 
 The same table says what `supports` accepts and what the documentation lists.
 """
@@ -36,7 +34,6 @@ from tf_blade.graph.types import ARG, TensorInfo
 
 DTypes = frozenset[DType]
 
-ANY: DTypes = frozenset(DType)
 BOOLS: DTypes = frozenset([DType.BOOL])
 FLOATS: DTypes = frozenset(t for t in DType if t.is_float)
 INTEGERS: DTypes = frozenset(t for t in DType if t.is_integer)
@@ -57,6 +54,7 @@ class Lowering:
       contents: integer inputs whose elements must be known symbolically: constants, shape
         arithmetic, or small inputs of the cluster.
       ignores: attributes with no influence on the result.
+      outputs: how many outputs the lowering computes; None for all.
     """
 
     op: str
@@ -65,17 +63,13 @@ class Lowering:
     constants: tuple[int, ...]
     contents: tuple[int, ...]
     ignores: tuple[str, ...]
+    outputs: int | None
 
     @property
     def attributes(self) -> tuple[str, ...]:
         """The op attributes that the function takes."""
         parameters = inspect.signature(self.function).parameters.values()
-        named = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
-        return tuple(name for name in named if name != "results")
-
-    @property
-    def wants_results(self) -> bool:
-        return "results" in inspect.signature(self.function).parameters
+        return tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
 
     @property
     def summary(self) -> str:
@@ -92,6 +86,7 @@ def lower(
     constants: Iterable[int] = (),
     contents: Iterable[int] = (),
     ignores: Iterable[str] = (),
+    outputs: int | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers the decorated function as the lowering of `ops`; see Lowering for the arguments.
     A plain set of dtypes is for the type attribute "T"."""
@@ -102,7 +97,7 @@ def lower(
             if op in LOWERINGS:
                 raise ValueError(f"{op} already has a lowering")
             LOWERINGS[op] = Lowering(
-                op, function, by_attr, tuple(constants), tuple(contents), tuple(ignores)
+                op, function, by_attr, tuple(constants), tuple(contents), tuple(ignores), outputs
             )
         return function
 
@@ -118,8 +113,7 @@ def supports(node: Node, graph: Graph, types: Types) -> str | None:
     lowering = LOWERINGS.get(node.op)
     if lowering is None:
         return f"op {node.op} has no lowering"
-    outputs = [TensorRef(node.name, i) for i in range(len(graph.output_dtypes(node)))]
-    for side, refs in (("input", node.inputs), ("output", outputs)):
+    for side, refs in (("input", node.inputs), ("output", _outputs(lowering, node, graph))):
         for i, ref in enumerate(refs):
             reason = _type_reason(types.get(ref))
             if reason:
@@ -155,7 +149,7 @@ def lower_graph(
     """
     b = Builder(name)
     fixed = set(constant_inputs)
-    values: dict[TensorRef, Value | None] = {}
+    values: dict[TensorRef, Value] = {}
     for i, arg in enumerate(graph.args):
         ref = TensorRef(arg.name)
         info = types.get(ref)
@@ -178,18 +172,16 @@ def _lower_node(
     node: Node,
     graph: Graph,
     types: Types,
-    values: Mapping[TensorRef, Value | None],
-) -> list[Value | None]:
+    values: Mapping[TensorRef, Value],
+) -> list[Value]:
     b.source = node.name
     reason = supports(node, graph, types)
     if reason:
         raise UnsupportedError(reason, node.name)
     lowering = LOWERINGS[node.op]
     operands = [_value(values, ref) for ref in node.inputs]
-    results = [types[TensorRef(node.name, i)] for i in range(len(graph.output_dtypes(node)))]
+    results = [types[ref] for ref in _outputs(lowering, node, graph)]
     attrs = {key: decode(node.attrs[key]) for key in lowering.attributes if key in node.attrs}
-    if lowering.wants_results:
-        attrs["results"] = results
     try:
         lowered = lowering.function(b, *operands, **attrs)
         found = list(lowered) if isinstance(lowered, Sequence) else [lowered]
@@ -201,9 +193,15 @@ def _lower_node(
         raise UnsupportedError(f"its lowering breaks the IR's rules: {error}", node.name) from error
 
 
-def _sharpened(b: Builder, value: Value | None, known: TensorInfo) -> Value | None:
+def _outputs(lowering: Lowering, node: Node, graph: Graph) -> list[TensorRef]:
+    """The outputs that the lowering computes."""
+    count = len(graph.output_dtypes(node)) if lowering.outputs is None else lowering.outputs
+    return [TensorRef(node.name, i) for i in range(count)]
+
+
+def _sharpened(b: Builder, value: Value, known: TensorInfo) -> Value:
     """The value with the static dims that TensorFlow's inference knows, checked against ours."""
-    if value is None or known.shape is None:
+    if known.shape is None:
         return value
     for ours, theirs in zip(b.shape(value), known.shape, strict=True):
         if theirs is not None:
@@ -227,11 +225,10 @@ def _needed(graph: Graph) -> set[str]:
     return found
 
 
-def _value(values: Mapping[TensorRef, Value | None], ref: TensorRef) -> Value:
-    value = values[ref]
-    if value is None:
+def _value(values: Mapping[TensorRef, Value], ref: TensorRef) -> Value:
+    if ref not in values:
         raise UnsupportedError(f"its output {ref.index} is not computed", ref.node)
-    return value
+    return values[ref]
 
 
 def _type_reason(info: TensorInfo | None) -> str | None:
@@ -253,8 +250,8 @@ def _content_reason(info: TensorInfo) -> str | None:
 
 def _is_constant(graph: Graph, ref: TensorRef) -> bool:
     node = graph.nodes[ref.node]
-    while node.op == "Identity":
-        node = graph.nodes[node.inputs[0].node]
+    if node.op in ("Identity", "Pack"):  # what Python slices are traced to
+        return all(_is_constant(graph, source) for source in node.inputs)
     return node.op == "Const"
 
 
