@@ -1,0 +1,49 @@
+"""Common subexpression elimination: ops that compute the same thing become one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from tf_blade.compiler.ir.program import Op, Program, Value
+from tf_blade.compiler.rewrite.rules import COMMUTATIVE, merge_sources
+
+
+def share_common(program: Program) -> bool:
+    """Replaces each op by an equal one before it, in place; says whether there were any.
+
+    The op that stays takes the sources of both.
+    """
+    first: dict[Hashable, Op] = {}
+    replaced: dict[Value, Value] = {}
+    kept: list[Op] = []
+    for op in program.ops:
+        op.operands = [replaced.get(v, v) for v in op.operands]
+        same = first.setdefault(_key(op), op)
+        if same is op:
+            kept.append(op)
+            continue
+        same.source = merge_sources(same.source, op.source)
+        replaced[op.result] = same.result
+    program.ops = kept
+    program.results = [replaced.get(v, v) for v in program.results]
+    return bool(replaced)
+
+
+def _key(op: Op) -> Hashable:
+    operands = [id(v) for v in op.operands]
+    if op.kind in COMMUTATIVE:
+        operands.sort()
+    attrs = tuple((name, _hashable(op.attrs[name])) for name in sorted(op.attrs))
+    return op.kind, tuple(operands), op.result.type, attrs
+
+
+def _hashable(attr: Any) -> Hashable:
+    """An array by its bytes: 0.0 and -0.0 are different constants, a NaN equals itself."""
+    if isinstance(attr, np.ndarray):
+        return attr.dtype.str, attr.shape, attr.tobytes()
+    # True == 1 in Python; no attribute is sometimes a bool and sometimes an int.
+    result: Hashable = attr
+    return result

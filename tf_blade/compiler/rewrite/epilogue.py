@@ -1,0 +1,71 @@
+"""Rules that fold what surrounds a matrix product into `dot_general`: transposes of its operands,
+a bias, a relu. The library then does them while the tile is in registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tf_blade.compiler.ir.program import Op, Value
+from tf_blade.compiler.rewrite.rules import Decline, Match, RuleSet, op, splat, value
+
+rules = RuleSet("epilogue")
+
+DOT = op("dot_general", name="dot")
+BIAS = value("bias", test=lambda v: v.type.rank == 1)
+
+
+def _op(v: Value) -> Op:
+    assert v.op is not None
+    return v.op
+
+
+# dot_general(transpose(a), b) -> dot_general(a, b, transpose_a), and so for b
+@rules.rule(op("dot_general"))
+def dot_of_transpose(m: Match) -> Value | Decline | None:
+    operands, attrs = list(m.root.operands), dict(m.root.attrs)
+    declined = None
+    for i, flag in enumerate(("transpose_a", "transpose_b")):
+        operand = operands[i]
+        if operand.op is None or operand.op.kind != "transpose":
+            continue
+        if not _swaps_last_two(operand.op.attrs["perm"]):
+            declined = Decline("the transpose moves more than the last two dims")
+            continue
+        operands[i] = operand.op.operands[0]
+        attrs[flag] = not attrs[flag]
+    if attrs == m.root.attrs:
+        return declined
+    return m.make("dot_general", operands, **attrs)
+
+
+def _swaps_last_two(perm: tuple[int, ...]) -> bool:
+    rank = len(perm)
+    return rank >= 2 and perm == (*range(rank - 2), rank - 1, rank - 2)
+
+
+# dot_general(a, b) + bias -> dot_general(a, b, bias)
+@rules.rule(op("add", DOT, op("broadcast_in_dim", BIAS, name="spread")))
+def dot_with_bias(m: Match) -> Value | Decline | None:
+    if tuple(_op(m.spread).attrs["dims"]) != (m.type.rank - 1,):
+        return Decline("the added vector does not run along the last dim")
+    if len(_op(m.dot).operands) != 2:
+        return Decline("the product has a bias")
+    if _op(m.dot).attrs["activation"] != "none":
+        return Decline("the bias comes after the activation")
+    if not m.single_use(m.dot):
+        return Decline("the product without bias is used elsewhere")
+    return _remade(m, [*_op(m.dot).operands, m.bias])
+
+
+# max(dot_general(a, b, …), 0) -> dot_general(a, b, …, relu)
+@rules.rule(op("max", DOT, splat("zero", 0)))
+def dot_with_relu(m: Match) -> Value | Decline:
+    if _op(m.dot).attrs["activation"] != "none":
+        return Decline("the product has an activation")
+    if not m.single_use(m.dot):
+        return Decline("the product before the relu is used elsewhere")
+    return _remade(m, _op(m.dot).operands, activation="relu")
+
+
+def _remade(m: Match, operands: list[Value], **changed: Any) -> Value:
+    return m.make("dot_general", operands, **{**_op(m.dot).attrs, **changed})
