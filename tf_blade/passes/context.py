@@ -1,0 +1,82 @@
+"""What passes know beyond the graph, and what they report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from tf_blade.graph.graph import Graph, TensorRef
+from tf_blade.graph.shapes import Types, infer_types
+from tf_blade.graph.types import Shape, TensorInfo
+
+MIB = 1 << 20
+
+
+class Variable(Protocol):
+    """A variable with a known value (`tf_blade.saved_model.Variable`)."""
+
+    name: str
+    dtype: tf.DType
+    shape: tuple[int, ...]
+    handle: bool  # False: the node in the graph is the value itself, not a resource
+    written_by: str  # "" if nothing writes it while the model serves
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def value(self) -> np.ndarray: ...
+
+
+@dataclass
+class FreezeBudget:
+    """How many bytes of variables may still become constants; shared by a model's regions.
+
+    saved_model.pb must stay far below the 2 GB of a proto, and below what servers accept.
+    """
+
+    per_variable: int = 32 * MIB
+    left: int = 256 * MIB
+
+    def take(self, nbytes: int) -> bool:
+        """Whether a variable of that size may be frozen; if so, it is counted."""
+        if nbytes > self.per_variable or nbytes > self.left:
+            return False
+        self.left -= nbytes
+        return True
+
+
+@dataclass
+class PassContext:
+    """Facts about one graph that passes use.
+
+    Attributes:
+      variables: by the name of the node that stands for the variable (argument, VarHandleOp, …).
+      arg_shapes: shapes of function arguments by name, where more is known than the graph says.
+      budget: for freezing.
+      counts: what the passes did, e.g. {"inline_calls": 3}; filled by them.
+    """
+
+    variables: Mapping[str, Variable] = field(default_factory=dict)
+    arg_shapes: Mapping[str, Shape] = field(default_factory=dict)
+    budget: FreezeBudget = field(default_factory=FreezeBudget)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def types(self, graph: Graph) -> Types:
+        """dtypes and shapes of the graph's tensors."""
+        known = {
+            name: TensorInfo(v.dtype, v.shape) for name, v in self.variables.items() if v.handle
+        }
+        return infer_types(graph, self.arg_shapes, known)
+
+    def variable(self, graph: Graph, ref: TensorRef) -> Variable | None:
+        """The variable behind a resource or reference tensor, looking through Identities."""
+        node = graph.nodes[ref.node]
+        while node.op in ("Identity", "RefIdentity"):
+            ref = node.inputs[0]
+            node = graph.nodes[ref.node]
+        return self.variables.get(node.name) if ref.index == 0 else None

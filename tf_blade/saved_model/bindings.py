@@ -1,0 +1,157 @@
+"""What each function argument is bound to: the variable, table or constant every caller passes.
+
+A binding is found by following arguments from where a model's resources come in (captures of the
+object graph's functions, calls in the main graph) through calls, conditionals and loops. An argument
+has a binding only if all call sites agree on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tensorflow.core.protobuf import saved_object_graph_pb2
+
+from tf_blade.graph.bodies import Bodies
+from tf_blade.graph.calls import LOOPS, calls
+from tf_blade.graph.graph import Graph, TensorRef
+from tf_blade.graph.types import ARG
+
+# Ops that hand a resource on as it is.
+PASS_THROUGH = ("Identity", "RefIdentity")
+
+
+class Source(NamedTuple):
+    """Where a value comes from: an object graph's node (kind "object") or a main graph's ("node")."""
+
+    kind: str
+    name: str
+
+
+class _Anything:
+    """Several different values, or one that only a run knows."""
+
+
+ANYTHING = _Anything()
+Value = Source | _Anything
+
+
+class Bindings:
+    """For every function of the library, what its arguments are bound to."""
+
+    def __init__(
+        self,
+        bodies: Bodies,
+        main: Graph,
+        object_graph: saved_object_graph_pb2.SavedObjectGraph | None,
+    ) -> None:
+        """Args:
+        bodies: the library.
+        main: the main graph, whose variables, tables and constants are the sources of a TF1 model.
+        object_graph: of a TF2 model.
+        """
+        self._bodies = bodies
+        self._values: dict[tuple[str, int], Value] = {}
+        self._callers_changed: list[str] = []
+        library = bodies.library
+        captured: set[str] = set()
+        if object_graph is not None:
+            for name, concrete in object_graph.concrete_functions.items():
+                if name not in library:
+                    continue
+                captured.add(name)
+                count = len(library[name].signature.input_arg)
+                first = count - len(concrete.bound_inputs)
+                for i in range(count):
+                    bound = concrete.bound_inputs[i - first] if i >= first else None
+                    value = ANYTHING if bound is None else Source("object", str(bound))
+                    self._meet(name, i, value)
+        for node in main:
+            for call in calls(node, library):
+                if call.function not in captured:
+                    self._pass(call.function, call.arguments, lambda ref: main_source(main, ref))
+        self._propagate()
+
+    def of(self, function: str) -> dict[str, Source]:
+        """Bindings of a function's arguments, by argument name."""
+        args = self._bodies.library[function].signature.input_arg
+        found = {}
+        for i, arg in enumerate(args):
+            value = self._values.get((function, i))
+            if isinstance(value, Source):
+                found[arg.name] = value
+        return found
+
+    def at(self, function: str, index: int) -> Source | None:
+        """What argument `index` is bound to, if anything."""
+        value = self._values.get((function, index))
+        return value if isinstance(value, Source) else None
+
+    # -- the fixed point ------------------------------------------------------------------
+
+    def _meet(self, function: str, index: int, value: Value) -> None:
+        key = (function, index)
+        old = self._values.get(key)
+        new: Value = value if old is None or old == value else ANYTHING
+        if new != old:
+            self._values[key] = new
+            if function not in self._callers_changed:
+                self._callers_changed.append(function)
+
+    def _pass(self, function: str, arguments: Iterable[TensorRef] | None, value_of) -> None:  # type: ignore[no-untyped-def]
+        if function not in self._bodies.library:
+            return
+        count = len(self._bodies.library[function].signature.input_arg)
+        refs = list(arguments) if arguments is not None else []
+        for i in range(count):
+            value = value_of(refs[i]) if len(refs) == count else ANYTHING
+            if value is not None:
+                self._meet(function, i, value)
+        if count == 0 and (function, -1) not in self._values:
+            self._meet(function, -1, ANYTHING)  # so that its own calls are looked at, once
+
+    def _propagate(self) -> None:
+        while self._callers_changed:
+            caller = self._callers_changed.pop()
+            graph = self._bodies[caller]
+            for node in graph:
+                for call in calls(node, self._bodies.library):
+                    self._pass(
+                        call.function, call.arguments, lambda ref, g=graph: self._value(g, ref)
+                    )
+                if node.op in LOOPS:
+                    self._loop(node.attrs["cond"].func.name, node.attrs["body"].func.name)
+
+    def _loop(self, cond: str, body: str) -> None:
+        """A loop's second iteration takes what its body returns."""
+        if body not in self._bodies.library:
+            return
+        graph = self._bodies[body]
+        for i, (_, ref) in enumerate(graph.outputs):
+            value = self._value(graph, ref)
+            if value is not None:
+                self._meet(body, i, value)
+                self._meet(cond, i, value)
+
+    def _value(self, graph: Graph, ref: TensorRef) -> Value | None:
+        """What a tensor of a function body is; None while nothing is known of the argument."""
+        node = graph.nodes[resource_origin(graph, ref).node]
+        if node.op == ARG:
+            return self._values.get((graph.name, node.attrs["index"].i))
+        return ANYTHING
+
+
+def resource_origin(graph: Graph, ref: TensorRef) -> TensorRef:
+    """The tensor behind Identities."""
+    while graph.nodes[ref.node].op in PASS_THROUGH:
+        ref = graph.nodes[ref.node].inputs[0]
+    return ref
+
+
+def main_source(main: Graph, ref: TensorRef) -> Value:
+    """What a tensor of the main graph is, if it is a resource or a constant."""
+    origin = resource_origin(main, ref)
+    node = main.nodes[origin.node]
+    if node.op in ("VarHandleOp", "Const") or node.op.startswith(("HashTable", "MutableHashTable")):
+        return Source("node", node.name)
+    return ANYTHING
