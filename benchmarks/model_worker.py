@@ -1,0 +1,154 @@
+"""What the `models` benchmark does with one model, each step in a process of its own.
+
+    python -m benchmarks.model_worker optimize TASK.json
+    python -m benchmarks.model_worker measure  TASK.json
+
+A process a step keeps memory and caches of one model from the next, shows that the optimised
+model loads where it was not made, and turns a crash into a row instead of an end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import cases, harness
+from benchmarks.compare import Difference, compare
+
+# Calls that are compared before anything is timed: state that a model keeps shows by the second.
+_COMPARED_CALLS = 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """One model's work order.
+
+    Attributes:
+      case: folder of the model (see `cases.py`).
+      optimized: where the optimised SavedModel is, or is to be written.
+      result: JSON file that the step writes.
+      seconds: time to spend on each size.
+      quick: spend as little time as possible inside `optimize` too.
+      unchanged: the optimised model is the original: time the original only.
+    """
+
+    case: str
+    optimized: str
+    result: str
+    seconds: float
+    quick: bool
+    unchanged: bool = False
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> Task:
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def optimize(task: Task) -> dict[str, Any]:
+    """Optimises the model as a user would, with the feeds as sample inputs."""
+    import tf_blade
+
+    case = cases.read_case(Path(task.case))
+    config = tf_blade.Config(timing_seconds=1.0) if task.quick else tf_blade.Config()
+    start = time.perf_counter()
+    model = tf_blade.optimize(
+        str(case.saved_model),
+        task.optimized,
+        config=config,
+        inputs=[case.feeds(size) for size in case.sizes],
+        signatures=[case.signature],
+        overwrite=True,
+    )
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "peak_bytes": _peak_bytes(), "report": model.report.to_dict()}
+
+
+def measure(task: Task) -> list[dict[str, Any]]:
+    """Compares and times original and optimised model: one row a size."""
+    return [_measure_size(task, size) for size in cases.read_case(Path(task.case)).sizes]
+
+
+def _measure_size(task: Task, size: str) -> dict[str, Any]:
+    case = cases.read_case(Path(task.case))
+    feeds, stored = case.feeds(size), case.answers(size)
+    with _call(case.saved_model, case.signature, feeds) as original:
+        expected = [original.outputs() for _ in range(_COMPARED_CALLS)]
+        row: dict[str, Any] = {
+            "size": size,
+            "shapes": {name: list(value.shape) for name, value in sorted(feeds.items())},
+        }
+        # Stored answers come from another machine: where this TensorFlow already differs from
+        # them, only its own answers can be asked for.
+        if stored:
+            row["original_gives_stored_answers"] = compare(stored, expected[0]).ok
+            if row["original_gives_stored_answers"]:
+                expected[0] = stored
+        if task.unchanged:
+            samples = harness.interleave({"original": original.run}, seconds=task.seconds / 2)
+            return row | _timings(samples) | _verdict(compare(expected[0], expected[0]))
+        with _call(Path(task.optimized), case.signature, feeds) as optimized:
+            found = [compare(want, optimized.outputs()) for want in expected]
+            samples = harness.interleave(
+                {"original": original.run, "optimized": optimized.run}, seconds=task.seconds
+            )
+            if compare(expected[1], expected[2]).max_abs_error == 0.0:  # no state: still right?
+                found.append(compare(original.outputs(), optimized.outputs()))
+        worst = min(found, key=lambda difference: (difference.ok, -difference.max_error))
+        ratio = samples.ratio("original", "optimized")
+        return row | _timings(samples) | _verdict(worst) | {"speedup": asdict(ratio)}
+
+
+@contextlib.contextmanager
+def _call(directory: Path, signature: str, feeds: Mapping[str, np.ndarray]) -> Iterator[Any]:
+    from benchmarks.session import Session
+
+    _register_ops(directory)
+    with Session(directory) as session:
+        yield session.bind(signature, feeds)
+
+
+def _register_ops(directory: Path) -> None:
+    """Loads the op library when the model holds our op: a session can't, it only looks ops up."""
+    if b"BladeCluster" in (directory / "saved_model.pb").read_bytes():
+        from tf_blade import library
+
+        library.load_ops()
+
+
+def _timings(samples: harness.Samples) -> dict[str, Any]:
+    return {f"{name}_ms": asdict(samples.timing(name)) for name in samples.seconds}
+
+
+def _verdict(difference: Difference) -> dict[str, Any]:
+    return {
+        "wrong": not difference.ok,
+        "max_abs_error": difference.max_abs_error,
+        "max_error": difference.max_error,
+        "message": difference.message,
+    }
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def main(step: str, path: Path) -> None:
+    task = Task.read(path)
+    result: Any = optimize(task) if step == "optimize" else measure(task)
+    Path(task.result).write_text(json.dumps(result), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
