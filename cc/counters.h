@@ -1,0 +1,39 @@
+// What happened to each cluster in this process: launches, and fallbacks by cause.
+#ifndef BLADE_COUNTERS_H_
+#define BLADE_COUNTERS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace blade {
+
+// One cluster's counters. Kernels of the same cluster share them. Thread-safe; counting a launch
+// takes no lock.
+class ClusterCounters {
+ public:
+  // The counters of `cluster`, made on first use. They live as long as the process.
+  static ClusterCounters* For(const std::string& cluster);
+
+  void CountLaunch() { launches_.fetch_add(1, std::memory_order_relaxed); }
+
+  // True the first time that `cause` is counted for this cluster.
+  bool CountFallback(const std::string& cause);
+
+  // {"CLUSTER": {"launches": N, "fallbacks": {"CAUSE": N, ...}}, ...} over all clusters.
+  static std::string AllAsJson();
+
+  // Sets all counts to zero. Causes that were counted before stay known to CountFallback.
+  static void ResetAll();
+
+ private:
+  std::atomic<uint64_t> launches_{0};
+  std::mutex mutex_;
+  std::map<std::string, uint64_t> fallbacks_;
+};
+
+}  // namespace blade
+
+#endif  // BLADE_COUNTERS_H_

@@ -1,0 +1,127 @@
+// The blocked product: for a part of C, over blocks of k and of rows of A,
+//
+//   A's block, about 100 KiB, is packed on the stack (L2) when enough columns use it;
+//   each panel of B, 16 KiB, is taken from the packed constant or packed on the stack (L1);
+//   register tiles of rows x columns run down the block.
+#include "gemm/gemm_internal.h"
+
+namespace blade {
+namespace {
+
+constexpr BladeInt kBlockBytes = 96 * 1024;  // of A
+
+const char* Refuse(const BladeGemm&, const PackedB*) { return nullptr; }
+
+template <typename T>
+class PartRunner {
+ public:
+  PartRunner(const TypedGemm<T>& typed, const PackedB* packed, const Part& part)
+      : typed_(typed),
+        gemm_(typed.gemm),
+        kernels_(BestKernels<T>()),
+        part_(part),
+        packed_b_(packed != nullptr ? packed->Entry<T>(part.batch) : nullptr) {}
+
+  void Run() {
+    const BladeInt m = part_.m1 - part_.m0;
+    // With one tile of rows, B is used once and its panels need not stay in cache.
+    const BladeInt most_k = packed_b_ != nullptr && m <= kernels_.rows
+                                ? std::max<BladeInt>(kBlockBytes / sizeof(T) / m, kernels_.block)
+                                : kernels_.block;
+    const BladeInt parts_k = gemm_.k == 0 ? 1 : (gemm_.k - 1) / most_k + 1;
+    const BladeInt step_k = gemm_.k == 0 ? 1 : (gemm_.k - 1) / parts_k + 1;
+    const BladeInt most_m =
+        std::max<BladeInt>(kBlockBytes / sizeof(T) / kernels_.block / kernels_.rows, 1) *
+        kernels_.rows;
+    for (BladeInt part_k = 0; part_k < parts_k; ++part_k) {
+      const BladeInt k0 = part_k * step_k, k1 = std::min(k0 + step_k, gemm_.k);
+      for (BladeInt m0 = part_.m0; m0 < part_.m1; m0 += most_m) {
+        RunBlock(m0, std::min(m0 + most_m, part_.m1), k0, k1);
+      }
+    }
+  }
+
+ private:
+  // C[m0..m1) += A[m0..m1)[k0..k1) * B[k0..k1)
+  void RunBlock(BladeInt m0, BladeInt m1, BladeInt k0, BladeInt k1) {
+    const BladeInt k = k1 - k0, m = m1 - m0;
+    const T* a = typed_.a(part_.batch) + m0 * typed_.a_row + k0 * typed_.a_k;
+    BladeInt a_row = typed_.a_row, a_k = typed_.a_k, a_tile = typed_.a_row * kernels_.rows;
+    // A tile as high as it can be, of tiles as equal as they can be: 7 rows are 4 + 3.
+    const BladeInt tiles = (m - 1) / kernels_.rows + 1;
+    const BladeInt rows = (m - 1) / tiles + 1;
+    const bool pack_a = m > kernels_.rows && part_.n1 - part_.n0 > 4 * kernels_.columns;
+    if (pack_a) {
+      for (BladeInt i = 0; i < m; i += rows) {
+        const BladeInt height = std::min(rows, m - i);
+        T* to = a_block_ + i * k;
+        if (typed_.a_row == 1) {
+          kernels_.copy(a + i, a_k, height, k, static_cast<int>(height), to);
+        } else {
+          kernels_.interleave(a + i * a_row, a_row, height, k, static_cast<int>(height), to);
+        }
+      }
+      a = a_block_;
+      a_row = 1;
+    }
+    a_tile = pack_a ? rows * k : rows * typed_.a_row;
+
+    const auto& table = a_row == 1 ? kernels_.tile_packed_a : kernels_.tile;
+    for (BladeInt n0 = part_.n0; n0 < part_.n1; n0 += kernels_.columns) {
+      Tile<T> tile;
+      tile.n = std::min<BladeInt>(kernels_.columns, part_.n1 - n0);
+      tile.b = Panel(n0, k0, k1);
+      tile.b_k = kernels_.columns;
+      tile.a_row = a_row;
+      tile.k = k;
+      tile.ldc = gemm_.ldc;
+      tile.epilogue = typed_.epilogue(n0, k0 == 0, k1 == gemm_.k);
+      T* c = typed_.c(part_.batch) + m0 * gemm_.ldc + n0;
+      const auto* kernel = table[tile.n > kernels_.lanes];
+      for (BladeInt i = 0, t = 0; i < m; i += rows, ++t) {
+        const BladeInt height = std::min(rows, m - i);
+        tile.a = a + t * a_tile;
+        tile.a_k = pack_a ? height : a_k;
+        tile.c = c + i * gemm_.ldc;
+        kernel[height - 1](tile);
+      }
+    }
+  }
+
+  // B[k0..k1)[n0..n0 + columns), as a panel.
+  const T* Panel(BladeInt n0, BladeInt k0, BladeInt k1) {
+    if (packed_b_ != nullptr) return packed_b_ + n0 * gemm_.k + k0 * kernels_.columns;
+    const BladeInt n = std::min<BladeInt>(kernels_.columns, gemm_.n - n0);
+    const T* b = typed_.b(part_.batch);
+    if (gemm_.transpose_b) {
+      kernels_.interleave(b + n0 * gemm_.ldb + k0, gemm_.ldb, n, k1 - k0, kernels_.columns, panel_);
+    } else {
+      kernels_.copy(b + k0 * gemm_.ldb + n0, gemm_.ldb, n, k1 - k0, kernels_.columns, panel_);
+    }
+    return panel_;
+  }
+
+  const TypedGemm<T>& typed_;
+  const BladeGemm& gemm_;
+  const Kernels<T>& kernels_;
+  const Part part_;
+  const T* packed_b_;
+  alignas(64) T panel_[Kernels<T>::kMaxPanelBytes / sizeof(T)];
+  alignas(64) T a_block_[kBlockBytes / sizeof(T)];
+};
+
+void Run(const BladeGemm& gemm, const GemmHost& host, const PackedB* packed) {
+  if (packed != nullptr && packed->columns == 0) packed = nullptr;  // for inner products
+  WithType(gemm, [&](const auto& g) {
+    using T = std::decay_t<decltype(*g.c(0))>;
+    const Kernels<T>& kernels = BestKernels<T>();
+    const Grid grid = MakeGrid(gemm, host.threads, kernels.rows, kernels.columns);
+    ForEachPart(gemm, host, grid, [&](const Part& part) { PartRunner<T>(g, packed, part).Run(); });
+  });
+}
+
+}  // namespace
+
+const GemmImplementation kGemmPacked = {"gemm_packed", Refuse, Run};
+
+}  // namespace blade

@@ -1,0 +1,129 @@
+#include "host_standalone.h"
+
+#include <algorithm>
+
+#include "gemm/gemm.h"
+
+namespace blade {
+namespace {
+
+// The number of elements, or -1 when a dimension is negative or the product overflows.
+BladeInt Elements(int rank, const BladeInt* dims) {
+  BladeInt elements = 1;
+  for (int i = 0; i < rank; ++i) {
+    if (dims[i] < 0 || __builtin_mul_overflow(elements, dims[i], &elements)) return -1;
+  }
+  return elements;
+}
+
+}  // namespace
+
+int SizeOf(int dtype) {
+  switch (dtype) {
+    case BLADE_U8:
+    case BLADE_I8:
+    case BLADE_BOOL:
+      return 1;
+    case BLADE_I16:
+    case BLADE_U16:
+      return 2;
+    case BLADE_F32:
+    case BLADE_I32:
+    case BLADE_U32:
+      return 4;
+    case BLADE_F64:
+    case BLADE_I64:
+    case BLADE_U64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+const BladeHost StandaloneRun::kHost = {
+    BLADE_ABI_VERSION,
+    [](void* ctx, int index, int rank, const BladeInt* dims) {
+      return static_cast<StandaloneRun*>(ctx)->AllocateOutput(index, rank, dims);
+    },
+    [](void* ctx, int index, int input, int rank, const BladeInt* dims) {
+      return static_cast<StandaloneRun*>(ctx)->ForwardInput(index, input, rank, dims);
+    },
+    [](void* ctx, BladeInt bytes) -> void* {
+      if (bytes < 0) return nullptr;
+      AlignedBuffer& temp = static_cast<StandaloneRun*>(ctx)->temp_;
+      temp = AlignedBuffer(static_cast<size_t>(bytes));
+      return temp.data();
+    },
+    [](void* ctx, BladeInt total, double cost_cycles, BladeBody body, const void* args) {
+      static_cast<StandaloneRun*>(ctx)->ParallelFor(total, cost_cycles, body, args);
+    },
+    [](void* ctx, const BladeGemm* gemm) { return static_cast<StandaloneRun*>(ctx)->Gemm(*gemm); },
+};
+
+StandaloneRun::StandaloneRun(const Executable& executable, const std::vector<int>& output_dtypes,
+                             ThreadPool* pool)
+    : executable_(executable), pool_(pool) {
+  outputs_.resize(executable.n_outputs());
+  for (size_t i = 0; i < outputs_.size() && i < output_dtypes.size(); ++i) {
+    outputs_[i].dtype = output_dtypes[i];
+  }
+}
+
+int StandaloneRun::Execute(const std::vector<BladeTensor>& inputs) {
+  inputs_ = inputs.data();
+  const int status = executable_.Run(kHost, this, inputs_);
+  if (status != BLADE_OK) return status;
+  for (const StandaloneOutput& output : outputs_) {
+    if (output.input < 0 && output.buffer.data() == nullptr) return BLADE_HOST_ERROR;
+  }
+  return BLADE_OK;
+}
+
+void* StandaloneRun::AllocateOutput(int index, int rank, const BladeInt* dims) {
+  if (index < 0 || index >= executable_.n_outputs()) return nullptr;
+  StandaloneOutput& output = outputs_[index];
+  const BladeInt elements = Elements(rank, dims);
+  BladeInt bytes;
+  if (elements < 0 || __builtin_mul_overflow(elements, BladeInt{SizeOf(output.dtype)}, &bytes)) {
+    return nullptr;
+  }
+  output.dims.assign(dims, dims + rank);
+  output.input = -1;
+  output.buffer = AlignedBuffer(static_cast<size_t>(bytes));
+  return output.buffer.data();
+}
+
+int StandaloneRun::ForwardInput(int index, int input, int rank, const BladeInt* dims) {
+  if (index < 0 || index >= executable_.n_outputs() || input < 0 ||
+      input >= executable_.n_inputs()) {
+    return BLADE_HOST_ERROR;
+  }
+  const BladeTensor& from = inputs_[input];
+  StandaloneOutput& output = outputs_[index];
+  if (from.dtype != output.dtype || Elements(rank, dims) != Elements(from.rank, from.dims)) {
+    return BLADE_HOST_ERROR;
+  }
+  output.dims.assign(dims, dims + rank);
+  output.input = input;
+  return BLADE_OK;
+}
+
+void StandaloneRun::ParallelFor(BladeInt total, double cost_cycles, BladeBody body,
+                                const void* args) {
+  if (total <= 0) return;
+  if (pool_ == nullptr) return body(args, 0, total);
+  pool_->ParallelFor(total, BlockSize(total, cost_cycles, pool_->threads()), body, args);
+}
+
+int StandaloneRun::Gemm(const BladeGemm& gemm) {
+  const PackedB* packed = nullptr;
+  if (std::find(constant_inputs_.begin(), constant_inputs_.end(), gemm.b_constant_input) !=
+      constant_inputs_.end()) {
+    packed = constants_->Find(gemm);
+    if (packed == nullptr) packed = constants_->FindOrPack(gemm, nullptr);
+  }
+  const GemmHost host = {kHost.parallel_for, this, pool_ != nullptr ? pool_->threads() : 1};
+  return RunGemm(gemm, host, packed);
+}
+
+}  // namespace blade

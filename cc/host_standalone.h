@@ -1,0 +1,67 @@
+// A host without TensorFlow: for the Python module, tests and tools.
+#ifndef BLADE_HOST_STANDALONE_H_
+#define BLADE_HOST_STANDALONE_H_
+
+#include <utility>
+#include <vector>
+
+#include "aligned_buffer.h"
+#include "blade_abi.h"
+#include "executable.h"
+#include "gemm/packed_b.h"
+#include "thread_pool.h"
+
+namespace blade {
+
+// Bytes of one element, or 0 for a value that is no BladeDType.
+int SizeOf(int dtype);
+
+// An output of StandaloneRun::Execute.
+struct StandaloneOutput {
+  int dtype = 0;
+  std::vector<BladeInt> dims;
+  AlignedBuffer buffer;  // unless the output is an input
+  int input = -1;        // the input whose elements this output has, or -1
+};
+
+// One run of an executable on a thread pool. Not thread-safe; make one a call.
+class StandaloneRun {
+ public:
+  // `output_dtypes` has the BladeDType of each output, which executables don't declare. `pool` may
+  // be null: one thread.
+  StandaloneRun(const Executable& executable, const std::vector<int>& output_dtypes,
+                ThreadPool* pool);
+
+  // Lets products with `inputs` pack them into `packed`. The caller promises that these inputs are
+  // the same memory with the same contents in every run that uses `packed`.
+  void UseConstants(std::vector<int> inputs, PackedConstants* packed) {
+    constant_inputs_ = std::move(inputs);
+    constants_ = packed;
+  }
+
+  // Inputs whose number isn't n_inputs() are the caller's mistake. Returns what Executable::Run
+  // returns; outputs() is complete when that is 0.
+  int Execute(const std::vector<BladeTensor>& inputs);
+
+  std::vector<StandaloneOutput>& outputs() { return outputs_; }
+
+ private:
+  static const BladeHost kHost;
+
+  void* AllocateOutput(int index, int rank, const BladeInt* dims);
+  int ForwardInput(int index, int input, int rank, const BladeInt* dims);
+  void ParallelFor(BladeInt total, double cost_cycles, BladeBody body, const void* args);
+  int Gemm(const BladeGemm& gemm);
+
+  const Executable& executable_;
+  ThreadPool* pool_;
+  std::vector<int> constant_inputs_;
+  PackedConstants* constants_ = nullptr;
+  const BladeTensor* inputs_ = nullptr;
+  std::vector<StandaloneOutput> outputs_;
+  AlignedBuffer temp_;
+};
+
+}  // namespace blade
+
+#endif  // BLADE_HOST_STANDALONE_H_
