@@ -1,0 +1,89 @@
+"""Emission: a scheduled program as one C++ source file.
+
+The file is compiled once for each instruction set, with -DBLADE_RUN=<name of the run function>,
+and once more with -DBLADE_HAS_<isa> for each of them, which makes the table that the host reads.
+It includes nothing: the ABI's text is printed at its top.
+"""
+
+from __future__ import annotations
+
+from tf_blade.compiler.emit import c
+from tf_blade.compiler.emit.abi import abi_header
+from tf_blade.compiler.emit.prelude import prelude
+from tf_blade.compiler.emit.run import RunPrinter
+from tf_blade.compiler.fuse.plan import Plan
+from tf_blade.compiler.ir.program import Program
+from tf_blade.compiler.schedule import schedule
+
+# Best first; the name of a variant's run function is derived from it.
+ISAS = ("x86-64-v4", "x86-64-v3", "x86-64-v2", "aarch64")
+
+
+def isa_symbol(isa: str) -> str:
+    """The ISA's name as part of a C identifier."""
+    return isa.replace("-", "_")
+
+
+def emit(program: Program, plan: Plan) -> str:
+    """The program as C++ source text. The same program gives the same text."""
+    source = RunPrinter(schedule(plan)).print()
+    run = "\n".join(f"  {line}" if line else "" for line in source.run)
+    sections = [
+        "\n".join(c.comment(f"{program.name}: generated from\n\n{program}")),
+        abi_header(),
+        "#ifdef BLADE_RUN  // the kernels, for one instruction set",
+        "namespace {",
+        prelude(source.functions).rstrip(),
+        *source.data,
+        *source.kernels,
+        "}  // namespace",
+        'extern "C" int BLADE_RUN(const BladeHost* host, void* ctx, const BladeTensor* inputs);',
+        f"int BLADE_RUN(const BladeHost* host, void* ctx, const BladeTensor* inputs) {{\n{run}\n}}",
+        "#else  // the table of what there is",
+        _table(program, source.refusals),
+        "#endif",
+    ]
+    return "\n\n".join(s for s in sections if s) + "\n"
+
+
+def _table(program: Program, refusals: list[str]) -> str:
+    lines: list[str] = ['extern "C" {']
+    for isa in ISAS:
+        symbol = isa_symbol(isa)
+        lines += [
+            f"#ifdef BLADE_HAS_{symbol}",
+            f"int blade_run_{symbol}(const BladeHost*, void*, const BladeTensor*);",
+            "#endif",
+        ]
+    lines += ["}", "", "static const BladeVariant variants[] = {"]
+    for isa in ISAS:
+        symbol = isa_symbol(isa)
+        lines += [
+            f"#ifdef BLADE_HAS_{symbol}",
+            f'    {{"{isa}", blade_run_{symbol}}},',
+            "#endif",
+        ]
+    lines += ["};", "", "static const char* const refusals[] = {"]
+    lines += [f"    {c.string(reason)}," for reason in refusals]
+    lines += ["    nullptr,", "};", ""]
+    lines += [
+        "static const BladeExecutable executable = {",
+        "    BLADE_ABI_VERSION,",
+        f"    {len(program.params)},",
+        f"    {len(program.results)},",
+        "    sizeof(variants) / sizeof(variants[0]),",
+        "    variants,",
+        f"    {len(refusals)},",
+        "    refusals,",
+        f"    {c.string(program.name)},",
+        "};",
+        "",
+        'extern "C" __attribute__((visibility("default"))) '
+        "const BladeExecutable* blade_executable(void) {",
+        "  return &executable;",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+__all__ = ["ISAS", "emit", "isa_symbol"]

@@ -1,0 +1,243 @@
+"""A host for executables in pure Python: every callback of the C ABI by ctypes and numpy.
+
+    results = CtypesHost(executable).run([x, y])
+
+Slow and strict: it checks what generated code asks of it, and splits every parallel_for into
+several ranges, so that a kernel that wrongly carries something from unit to unit is found out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import tempfile
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_uint, c_void_p
+
+import numpy as np
+
+from tf_blade.compiler.build.container import unpack
+from tf_blade.compiler.ir.interpreter import Refused
+from tf_blade.compiler.ir.types import DType
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("dims", POINTER(c_int64)), ("rank", c_int), ("dtype", c_int)]
+
+
+class Gemm(ctypes.Structure):
+    _fields_ = [
+        ("dtype", c_int),
+        ("transpose_a", c_int),
+        ("transpose_b", c_int),
+        ("batch", c_int64),
+        ("m", c_int64),
+        ("n", c_int64),
+        ("k", c_int64),
+        ("a", c_void_p),
+        ("lda", c_int64),
+        ("a_stride", c_int64),
+        ("b", c_void_p),
+        ("ldb", c_int64),
+        ("b_stride", c_int64),
+        ("c", c_void_p),
+        ("ldc", c_int64),
+        ("c_stride", c_int64),
+        ("bias", c_void_p),
+        ("activation", c_int),
+        ("b_constant_input", c_int),
+    ]
+
+
+BODY = ctypes.CFUNCTYPE(None, c_void_p, c_int64, c_int64)
+ALLOCATE_OUTPUT = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_int, c_int, POINTER(c_int64))
+FORWARD_INPUT = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_int, c_int, POINTER(c_int64))
+ALLOCATE_TEMP = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_int64)
+PARALLEL_FOR = ctypes.CFUNCTYPE(None, c_void_p, c_int64, c_double, BODY, c_void_p)
+GEMM = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Gemm))
+
+
+class Host(ctypes.Structure):
+    _fields_ = [
+        ("abi_version", c_uint),
+        ("allocate_output", ALLOCATE_OUTPUT),
+        ("forward_input", FORWARD_INPUT),
+        ("allocate_temp", ALLOCATE_TEMP),
+        ("parallel_for", PARALLEL_FOR),
+        ("gemm", GEMM),
+    ]
+
+
+RUN = ctypes.CFUNCTYPE(c_int, POINTER(Host), c_void_p, POINTER(Tensor))
+
+
+class Variant(ctypes.Structure):
+    _fields_ = [("isa", c_char_p), ("run", RUN)]
+
+
+class Description(ctypes.Structure):
+    _fields_ = [
+        ("abi_version", c_uint),
+        ("n_inputs", c_int),
+        ("n_outputs", c_int),
+        ("n_variants", c_int),
+        ("variants", POINTER(Variant)),
+        ("n_refusals", c_int),
+        ("refusals", POINTER(c_char_p)),
+        ("name", c_char_p),
+    ]
+
+
+GUARD = 64  # bytes around every buffer that must stay as they are
+PATTERN = 0xA5
+
+
+class Buffer:
+    """64-byte aligned memory with guards on both sides, filled with garbage."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.memory = np.full(size + 2 * GUARD + 64, PATTERN, np.uint8)
+        offset = -(self.memory.ctypes.data + GUARD) % 64 + GUARD
+        self.before = self.memory[offset - GUARD : offset]
+        self.data = self.memory[offset : offset + size]
+        self.after = self.memory[offset + size :]
+        self.address = self.memory.ctypes.data + offset
+
+    def check(self, what: str) -> None:
+        intact = (self.before == PATTERN).all() and (self.after == PATTERN).all()
+        assert intact, f"{what}: written outside its {self.size} bytes"
+
+
+class CtypesHost:
+    """Runs one executable.
+
+    isa: the variant to run; None: the last in the table, which needs the least of the processor.
+    pieces: ranges that every parallel_for is split into.
+    """
+
+    def __init__(self, executable: bytes, isa: str | None = None, pieces: int = 3) -> None:
+        with tempfile.NamedTemporaryFile(suffix=".so", delete=False) as file:
+            file.write(unpack(executable).payload)
+        self._library = ctypes.CDLL(file.name)
+        os.unlink(file.name)
+        self._library.blade_executable.restype = POINTER(Description)
+        self.description: Description = self._library.blade_executable().contents
+        d = self.description
+        variants = {d.variants[i].isa.decode(): d.variants[i].run for i in range(d.n_variants)}
+        self.isas = list(variants)
+        self._run = variants[isa or self.isas[-1]]
+        self._pieces = pieces
+        self.refusals = [d.refusals[i].decode() for i in range(d.n_refusals)]
+        self.calls: list[tuple[int, float]] = []  # (units, cycles of one) of each parallel_for
+        self.gemms: list[Gemm] = []
+
+    def run(self, inputs: Sequence[np.ndarray], dtypes: Sequence[DType]) -> list[np.ndarray]:
+        """The results, of the given dtypes. Raises Refused when the executable refuses."""
+        assert len(inputs) == self.description.n_inputs
+        arrays = [np.array(x, order="C") for x in inputs]  # own copies: they must not change
+        tensors = (Tensor * max(1, len(arrays)))()
+        dims = [(c_int64 * max(1, x.ndim))(*x.shape) for x in arrays]
+        for tensor, array, shape in zip(tensors, arrays, dims, strict=False):
+            tensor.data, tensor.dims, tensor.rank = array.ctypes.data, shape, array.ndim
+            tensor.dtype = DType.from_numpy(array.dtype).tf_enum
+        call = _Call(arrays, list(dtypes), self._pieces)
+        status = self._run(byref(call.host), None, tensors)
+        self.calls, self.gemms = call.calls, call.gemms
+        call.check()
+        for before, after in zip(inputs, arrays, strict=True):
+            np.testing.assert_array_equal(before, after, "an input was written to")
+        if status > 0:
+            raise Refused(self.refusals[status - 1])
+        assert status == 0, f"run returned {status}"
+        return [call.outputs[i] for i in range(self.description.n_outputs)]
+
+
+class _Call:
+    def __init__(self, inputs: list[np.ndarray], dtypes: list[DType], pieces: int) -> None:
+        self.inputs, self.dtypes, self.pieces = inputs, dtypes, pieces
+        self.outputs: dict[int, np.ndarray] = {}
+        self.buffers: list[tuple[str, Buffer]] = []
+        self.calls: list[tuple[int, float]] = []
+        self.gemms: list[Gemm] = []
+        self.errors: list[str] = []
+        self.temp_calls = 0
+        self.host = Host(
+            1,
+            ALLOCATE_OUTPUT(self._allocate_output),
+            FORWARD_INPUT(self._forward_input),
+            ALLOCATE_TEMP(self._allocate_temp),
+            PARALLEL_FOR(self._parallel_for),
+            GEMM(self._gemm),
+        )
+
+    def check(self) -> None:
+        assert not self.errors, self.errors
+        for what, buffer in self.buffers:
+            buffer.check(what)
+
+    def _allocate_output(self, ctx: object, index: int, rank: int, dims: object) -> int:
+        shape = [dims[i] for i in range(rank)]  # type: ignore[index]
+        dtype = self.dtypes[index].numpy
+        buffer = Buffer(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+        self.buffers.append((f"output {index}", buffer))
+        if index in self.outputs:
+            self.errors.append(f"output {index} was allocated twice")
+        self.outputs[index] = buffer.data.view(dtype).reshape(shape)
+        return buffer.address
+
+    def _forward_input(self, ctx: object, index: int, number: int, rank: int, dims: object) -> int:
+        shape = [dims[i] for i in range(rank)]  # type: ignore[index]
+        self.outputs[index] = self.inputs[number].reshape(shape)
+        return 0
+
+    def _allocate_temp(self, ctx: object, size: int) -> int:
+        self.temp_calls += 1
+        if self.temp_calls > 1:
+            self.errors.append("temporary memory was asked for twice")
+        buffer = Buffer(size)
+        self.buffers.append(("temporaries", buffer))
+        return buffer.address
+
+    def _parallel_for(
+        self, ctx: object, total: int, cycles: float, body: object, args: object
+    ) -> None:
+        if total <= 0 or not cycles > 0:
+            self.errors.append(f"parallel_for over {total} units of {cycles} cycles")
+        self.calls.append((total, cycles))
+        bounds = np.linspace(0, total, min(self.pieces, total) + 1).astype(int)
+        for begin, end in reversed(list(zip(bounds[:-1], bounds[1:], strict=True))):
+            body(args, int(begin), int(end))  # type: ignore[operator]
+
+    def _gemm(self, ctx: object, pointer: object) -> int:
+        g = pointer.contents  # type: ignore[attr-defined]
+        copy = Gemm()
+        ctypes.memmove(byref(copy), byref(g), ctypes.sizeof(Gemm))
+        self.gemms.append(copy)
+        if min(g.batch, g.m, g.n, g.k) <= 0:
+            self.errors.append(f"gemm of batch {g.batch}, {g.m} x {g.n} x {g.k}")
+            return 1
+        dtype = DType.from_tf_enum(g.dtype).numpy  # type: ignore[union-attr]
+
+        def matrices(address: int, rows: int, columns: int, ld: int, stride: int) -> np.ndarray:
+            size = (g.batch - 1) * stride + (rows - 1) * ld + columns
+            flat = np.ctypeslib.as_array(
+                (ctypes.c_char * (size * dtype.itemsize)).from_address(address)
+            )
+            strides = (stride * dtype.itemsize, ld * dtype.itemsize, dtype.itemsize)
+            return np.lib.stride_tricks.as_strided(
+                flat.view(dtype), (g.batch, rows, columns), strides
+            )
+
+        a = matrices(g.a, *((g.k, g.m) if g.transpose_a else (g.m, g.k)), g.lda, g.a_stride)
+        b = matrices(g.b, *((g.n, g.k) if g.transpose_b else (g.k, g.n)), g.ldb, g.b_stride)
+        c = matrices(g.c, g.m, g.n, g.ldc, g.c_stride)
+        left = a.swapaxes(1, 2) if g.transpose_a else a
+        right = b.swapaxes(1, 2) if g.transpose_b else b
+        result = left.astype(np.float64) @ right.astype(np.float64)
+        if g.bias:
+            result = result + matrices(g.bias, 1, g.n, g.n, 0)[0]
+        if g.activation == 1:
+            result = np.where(result < 0, 0, result)
+        c[...] = result
+        return 0

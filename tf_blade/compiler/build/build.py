@@ -1,0 +1,153 @@
+"""Compiles sources into executables, several at a time, through the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from tf_blade.compiler.build.cache import Cache
+from tf_blade.compiler.build.compiler import Compiler
+from tf_blade.compiler.build.container import pack
+from tf_blade.compiler.emit import ISAS, isa_symbol
+from tf_blade.compiler.emit.abi import abi_version
+from tf_blade.errors import CompileError
+
+# A compiler that takes longer is given up on; the cluster then stays in TensorFlow.
+TIMEOUT_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Built:
+    """executable: the container's bytes. seconds: compilers' wall time (0 when cached)."""
+
+    executable: bytes
+    seconds: float
+    cached: bool
+
+
+def build(
+    sources: Sequence[str],
+    *,
+    compiler: Compiler,
+    targets: Sequence[str],
+    cache_dir: Path | None,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    extra_flags: Sequence[str] = (),
+) -> list[Built | CompileError]:
+    """Compiles each source for every target into one executable.
+
+    Args:
+      sources: C++ texts made by `emit`.
+      compiler: what compiles them; all targets must be of a family it makes code for.
+      targets: names out of `emit.ISAS`.
+      cache_dir: where executables are kept; None: nowhere.
+      jobs: how many compilers may run at once.
+      progress: called with the numbers of sources done and in all.
+      extra_flags: further flags, such as those of a sanitizer.
+
+    Returns: for each source the executable, or the error (not raised) that kept it from compiling.
+    """
+    builder = _Builder(compiler, tuple(t for t in ISAS if t in targets), tuple(extra_flags))
+    cache = Cache(Path(cache_dir)) if cache_dir is not None else None
+    results: list[Built | CompileError | None] = [None] * len(sources)
+    done = 0
+    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        futures = {pool.submit(_one, builder, cache, s): i for i, s in enumerate(sources)}
+        for future in as_completed(futures):
+            results[futures[future]] = future.result()
+            done += 1
+            progress(done, len(sources))
+    return [r for r in results if r is not None]
+
+
+def _one(builder: _Builder, cache: Cache | None, source: str) -> Built | CompileError:
+    key = builder.key(source)
+    found = cache.get(key) if cache is not None else None
+    if found is not None:
+        return Built(found, 0.0, cached=True)
+    start = time.perf_counter()
+    try:
+        executable = builder.make(source)
+    except CompileError as error:
+        return error
+    if cache is not None:
+        cache.put(key, executable)
+    return Built(executable, time.perf_counter() - start, cached=False)
+
+
+class _Builder:
+    def __init__(self, compiler: Compiler, targets: tuple[str, ...], extra: tuple[str, ...]) -> None:
+        if not targets:
+            raise CompileError("no CPU target to compile for")
+        self.compiler = compiler
+        self.targets = targets
+        self.extra = extra
+
+    def key(self, source: str) -> str:
+        """A hash of everything that the executable depends on."""
+        digest = hashlib.sha256()
+        for part in (source, str(self.compiler), *self._compile_flags(), str(abi_version())):
+            digest.update(part.encode() + b"\0")
+        return digest.hexdigest()
+
+    def _compile_flags(self) -> list[str]:
+        commands = [self.compiler.compile_command(t, "", "") for t in self.targets]
+        link = self.compiler.link_command(self.targets[0], [], "")
+        return [*(flag for command in commands for flag in command), *link, *self.extra]
+
+    def make(self, source: str) -> bytes:
+        """The container. Raises CompileError with the compiler's first message."""
+        with tempfile.TemporaryDirectory(prefix="tf-blade-") as folder:
+            path = os.path.join(folder, "kernels.cc")
+            Path(path).write_text(source)
+            objects = [os.path.join(folder, f"{isa_symbol(t)}.o") for t in self.targets]
+            for target, output in zip(self.targets, objects, strict=True):
+                run = f"BLADE_RUN=blade_run_{isa_symbol(target)}"
+                self._run(self.compiler.compile_command(target, path, output, run), folder)
+            table = os.path.join(folder, "table.o")
+            has = [f"BLADE_HAS_{isa_symbol(t)}" for t in self.targets]
+            # The table runs before the processor is known: compile it for the plainest target.
+            self._run(self.compiler.compile_command(self._base(), path, table, *has), folder)
+            library = os.path.join(folder, "kernels.so")
+            link = self.compiler.link_command(self.targets[0], [*objects, table], library)
+            self._run(link, folder)
+            payload = Path(library).read_bytes()
+        return pack(abi_version(), self.targets, payload)
+
+    def _base(self) -> str:
+        return "x86-64-v2" if self.targets[0].startswith("x86") else self.targets[0]
+
+    def _run(self, command: list[str], folder: str) -> None:
+        try:
+            done = subprocess.run(
+                [*command, *self.extra],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise CompileError(f"{command[0]} took more than {TIMEOUT_SECONDS:.0f} s") from None
+        except OSError as error:
+            raise CompileError(f"{command[0]} can't be run: {error.strerror}") from error
+        if done.returncode != 0:
+            raise CompileError(f"{os.path.basename(command[0])}: {first_message(done.stderr)}")
+
+
+def first_message(text: str) -> str:
+    """The first error in a compiler's output, without the temporary folder's path."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        if re.search(r"\berror\b|undefined reference|fatal", line):
+            return re.sub(r"\S*/(\w+\.(cc|o))", r"\1", line)
+    return lines[0] if lines else "failed without a message"

@@ -1,0 +1,448 @@
+// Functions that generated code uses. Each part starts with `//@ name: parts it needs`; only the
+// parts that a program needs are printed into its source.
+//
+// The f32 functions are branch-free, so that a loop that calls them is vectorised. Errors are in
+// units of the last place (ulp) against the correctly rounded result, and tests hold them to it.
+
+//@ types:
+typedef float f32;
+typedef double f64;
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef BladeInt i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned __INT64_TYPE__ u64;
+
+//@ bits:
+static inline i32 bits_of(f32 x) {
+  i32 bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+static inline f32 from_bits(i32 bits) {
+  f32 x;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+//@ dim_floor_div:
+// 0 where the divisor is 0; programs that may divide by 0 check their divisors first.
+static inline i64 dim_floor_div(i64 a, i64 b) {
+  if (b == 0) return 0;
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+//@ dim_floor_mod: dim_floor_div
+static inline i64 dim_floor_mod(i64 a, i64 b) { return a - b * dim_floor_div(a, b); }
+
+//@ dim_max:
+static inline i64 dim_max(i64 a, i64 b) { return a > b ? a : b; }
+
+//@ dim_min:
+static inline i64 dim_min(i64 a, i64 b) { return a < b ? a : b; }
+
+//@ dim_if_negative:
+static inline i64 dim_if_negative(i64 a, i64 b, i64 c) { return a < 0 ? b : c; }
+
+//@ take_temp:
+// Reserves 64-byte aligned room in the temporary memory; gives its offset.
+static inline i64 take_temp(i64* total, i64 bytes) {
+  const i64 offset = *total;
+  *total = offset + (bytes + 63) / 64 * 64;
+  return offset;
+}
+
+//@ max_f32:
+// Both max and min give NaN when an operand is NaN.
+static inline f32 max_f32(f32 a, f32 b) { return a > b || a != a ? a : b; }
+
+//@ min_f32:
+static inline f32 min_f32(f32 a, f32 b) { return a < b || a != a ? a : b; }
+
+//@ max_f64:
+static inline f64 max_f64(f64 a, f64 b) { return a > b || a != a ? a : b; }
+
+//@ min_f64:
+static inline f64 min_f64(f64 a, f64 b) { return a < b || a != a ? a : b; }
+
+//@ reduce_max_f32: max_f32
+#pragma omp declare reduction(max_f32 : f32 : omp_out = max_f32(omp_out, omp_in)) \
+    initializer(omp_priv = -__builtin_inff())
+
+//@ reduce_min_f32: min_f32
+#pragma omp declare reduction(min_f32 : f32 : omp_out = min_f32(omp_out, omp_in)) \
+    initializer(omp_priv = __builtin_inff())
+
+//@ reduce_max_f64: max_f64
+#pragma omp declare reduction(max_f64 : f64 : omp_out = max_f64(omp_out, omp_in)) \
+    initializer(omp_priv = -__builtin_inf())
+
+//@ reduce_min_f64: min_f64
+#pragma omp declare reduction(min_f64 : f64 : omp_out = min_f64(omp_out, omp_in)) \
+    initializer(omp_priv = __builtin_inf())
+
+//@ sign_f32:
+static inline f32 sign_f32(f32 x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }
+
+//@ sign_f64:
+static inline f64 sign_f64(f64 x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
+
+//@ floor_mod_f32:
+static inline f32 floor_mod_f32(f32 x, f32 y) {
+  const f32 r = __builtin_fmodf(x, y);
+  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+//@ floor_mod_f64:
+static inline f64 floor_mod_f64(f64 x, f64 y) {
+  const f64 r = __builtin_fmod(x, y);
+  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+//@ rsqrt_f32:
+static inline f32 rsqrt_f32(f32 x) { return 1.0f / __builtin_sqrtf(x); }
+
+//@ rsqrt_f64:
+static inline f64 rsqrt_f64(f64 x) { return 1.0 / __builtin_sqrt(x); }
+
+//@ reduced_exp: bits
+// exp(x) = 2^n * (1 + r + r^2 q), for finite results; |r| <= ln(2) / 2.
+struct ReducedExp {
+  i32 n;
+  f32 r, q;
+};
+static inline ReducedExp reduced_exp(f32 x) {
+  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
+  const f32 shifted = __builtin_fmaf(x, 1.44269504f, 12582912.0f);
+  const f32 n = shifted - 12582912.0f;
+  f32 r = __builtin_fmaf(n, -0.693145752f, x);
+  r = __builtin_fmaf(n, -1.42860677e-6f, r);
+  f32 q = 1.9875691500e-4f;
+  q = __builtin_fmaf(q, r, 1.3981999507e-3f);
+  q = __builtin_fmaf(q, r, 8.3334519073e-3f);
+  q = __builtin_fmaf(q, r, 4.1665795894e-2f);
+  q = __builtin_fmaf(q, r, 1.6666665459e-1f);
+  q = __builtin_fmaf(q, r, 5.0000001201e-1f);
+  return {bits_of(shifted) - 0x4b400000, r, q};
+}
+
+//@ exp_f32: reduced_exp
+// At most 1 ulp.
+static inline f32 exp_f32(f32 x) {
+  const f32 low = x < -104.0f ? -104.0f : x;  // NaN passes
+  const f32 clamped = low > 89.0f ? 89.0f : low;
+  const ReducedExp e = reduced_exp(clamped);
+  const f32 y = __builtin_fmaf(e.q, e.r * e.r, e.r) + 1.0f;
+  // 2^n in two factors: n goes down to -150, for results below the normal numbers.
+  const i32 half = e.n >> 1;
+  return y * from_bits((half + 127) << 23) * from_bits((e.n - half + 127) << 23);
+}
+
+//@ expm1_f32: reduced_exp
+// At most 2 ulp.
+static inline f32 expm1_f32(f32 x) {
+  const f32 low = x < -18.0f ? -18.0f : x;
+  const f32 clamped = low > 89.0f ? 89.0f : low;
+  const ReducedExp e = reduced_exp(clamped);
+  const f32 y = __builtin_fmaf(e.q, e.r * e.r, e.r);
+  const f32 half = from_bits((e.n - 1 + 127) << 23);  // 2^(n-1): 2^n would overflow at n = 128
+  const f32 result = 2.0f * __builtin_fmaf(half, y, half - 0.5f);
+  return x == 0 ? x : result;
+}
+
+//@ log_f32: bits
+// At most 2 ulp.
+static inline f32 log_f32(f32 x) {
+  const bool tiny = x < 1.17549435e-38f;
+  const i32 bits = bits_of(tiny ? x * 8388608.0f : x);
+  // x = m * 2^e with m in [sqrt(1/2), sqrt(2))
+  const i32 e_bits = (bits - 0x3f3504f3) >> 23;
+  const f32 e = (f32)(e_bits - (tiny ? 23 : 0));
+  const f32 f = from_bits(bits - (e_bits << 23)) - 1.0f;
+  f32 p = 7.0376836292e-2f;
+  p = __builtin_fmaf(p, f, -1.1514610310e-1f);
+  p = __builtin_fmaf(p, f, 1.1676998740e-1f);
+  p = __builtin_fmaf(p, f, -1.2420140846e-1f);
+  p = __builtin_fmaf(p, f, 1.4249322787e-1f);
+  p = __builtin_fmaf(p, f, -1.6668057665e-1f);
+  p = __builtin_fmaf(p, f, 2.0000714765e-1f);
+  p = __builtin_fmaf(p, f, -2.4999993993e-1f);
+  p = __builtin_fmaf(p, f, 3.3333331174e-1f);
+  const f32 square = f * f;
+  f32 y = p * f * square;
+  y = __builtin_fmaf(e, -2.12194440e-4f, y);
+  y = __builtin_fmaf(square, -0.5f, y);
+  const f32 result = __builtin_fmaf(e, 0.693359375f, f + y);
+  const f32 special = x == 0 ? -__builtin_inff() : __builtin_nanf("");
+  return x > 0 ? (x < __builtin_inff() ? result : x) : special;
+}
+
+//@ log1p_f32: log_f32
+// At most 3 ulp.
+static inline f32 log1p_f32(f32 x) {
+  const f32 u = 1.0f + x;
+  const f32 lost = x - (u - 1.0f);  // what rounding u took away
+  const bool regular = u > 0 && u < __builtin_inff();
+  const f32 result = log_f32(u) + (regular ? lost / u : 0.0f);
+  return x == 0 ? x : result;
+}
+
+//@ logistic_f32: exp_f32
+// At most 3 ulp.
+static inline f32 logistic_f32(f32 x) {
+  const f32 e = exp_f32(-__builtin_fabsf(x));  // never overflows
+  return (x >= 0 ? 1.0f : e) / (1.0f + e);
+}
+
+//@ logistic_f64:
+static inline f64 logistic_f64(f64 x) {
+  const f64 e = __builtin_exp(-__builtin_fabs(x));
+  return (x >= 0 ? 1.0 : e) / (1.0 + e);
+}
+
+//@ tanh_f32: exp_f32
+// At most 2 ulp.
+static inline f32 tanh_f32(f32 x) {
+  const f32 a = __builtin_fabsf(x);
+  const f32 large = 1.0f - 2.0f / (exp_f32(2.0f * a) + 1.0f);
+  const f32 z = x * x;
+  f32 p = -5.70498872745e-3f;
+  p = __builtin_fmaf(p, z, 2.06390887954e-2f);
+  p = __builtin_fmaf(p, z, -5.37397155531e-2f);
+  p = __builtin_fmaf(p, z, 1.33314422036e-1f);
+  p = __builtin_fmaf(p, z, -3.33332819422e-1f);
+  const f32 small = __builtin_fmaf(p * z, x, x);
+  return a < 0.625f ? small : __builtin_copysignf(large, x);
+}
+
+//@ erf_f32: exp_f32
+// At most 2 ulp.
+static inline f32 erf_f32(f32 x) {
+  const f32 t = __builtin_fabsf(x);
+  const f32 s = x * x;
+  // |x| > 475/512: 1 - exp(polynomial)
+  f32 r = __builtin_fmaf(-1.72853470e-5f, t, 3.83197126e-4f);
+  const f32 u = __builtin_fmaf(-3.88396438e-3f, t, 2.42546219e-2f);
+  r = __builtin_fmaf(r, s, u);
+  r = __builtin_fmaf(r, t, -1.06777877e-1f);
+  r = __builtin_fmaf(r, t, -6.34846687e-1f);
+  r = __builtin_fmaf(r, t, -1.28717512e-1f);
+  r = __builtin_fmaf(r, t, -t);
+  const f32 far = t > 10.0f ? 1.0f : 1.0f - exp_f32(r);
+  // otherwise x + x * polynomial
+  f32 p = -5.96761703e-4f;
+  p = __builtin_fmaf(p, s, 4.99119423e-3f);
+  p = __builtin_fmaf(p, s, -2.67681349e-2f);
+  p = __builtin_fmaf(p, s, 1.12819925e-1f);
+  p = __builtin_fmaf(p, s, -3.76125336e-1f);
+  p = __builtin_fmaf(p, s, 1.28379166e-1f);
+  const f32 near = __builtin_fmaf(p, x, x);
+  return t > 0.927734375f ? __builtin_copysignf(far, x) : near;
+}
+
+//@ erfc_f32: exp_f32
+// At most 4 ulp.
+static inline f32 erfc_f32(f32 x) {
+  const f32 magnitude = __builtin_fabsf(x);
+  const f32 a = magnitude > 11.0f ? 11.0f : magnitude;  // erfc(11) is 0 in f32
+  // q = (a - 2) / (a + 2) to more than f32's precision; erfc(a) * exp(a^2) * (1 + 2a) is a
+  // polynomial of it.
+  const f32 p = a + 2.0f;
+  const f32 inverse = 1.0f / p;
+  const f32 quotient = (a - 2.0f) * inverse;
+  const f32 t = __builtin_fmaf(quotient + 1.0f, -2.0f, a);
+  const f32 rest = __builtin_fmaf(quotient, -a, t);
+  const f32 q = __builtin_fmaf(inverse, rest, quotient);
+  f32 y = -4.01139259e-4f;
+  y = __builtin_fmaf(y, q, -1.23075210e-3f);
+  y = __builtin_fmaf(y, q, 1.31355342e-3f);
+  y = __builtin_fmaf(y, q, 8.63227434e-3f);
+  y = __builtin_fmaf(y, q, -8.05991981e-3f);
+  y = __builtin_fmaf(y, q, -5.42046614e-2f);
+  y = __builtin_fmaf(y, q, 1.64055392e-1f);
+  y = __builtin_fmaf(y, q, -1.66031361e-1f);
+  y = __builtin_fmaf(y, q, -9.27639827e-2f);
+  y = __builtin_fmaf(y, q, 2.76978403e-1f);
+  // (1 + y) / (1 + 2a)
+  const f32 d = 1.0f / __builtin_fmaf(2.0f, a, 1.0f);
+  const f32 ratio = __builtin_fmaf(y, d, d);
+  const f32 e = __builtin_fmaf(ratio, -a, 0.5f) * 2.0f + (y - ratio);
+  const f32 scaled = __builtin_fmaf(e, d, ratio);
+  // times exp(-a^2), with what rounding a^2 took away
+  const f32 square = a * a;
+  const f32 decay = exp_f32(-square);
+  const f32 lost = __builtin_fmaf(-a, a, square);
+  const f32 result = __builtin_fmaf(scaled, decay, scaled * decay * lost);
+  return x < 0 ? 2.0f - result : x != x ? x : result;
+}
+
+//@ sincos:
+// sin(x) and cos(x) for |x| <= 2^52: reduced by multiples of pi / 2 in f64. At most 2 ulp.
+struct SinCos {
+  f32 sin, cos;
+};
+static inline SinCos sincos(f32 x) {
+  const f64 n = __builtin_rint((f64)x * 0.63661977236758134308);
+  f64 reduced = __builtin_fma(n, -1.57079632679489655800, (f64)x);
+  reduced = __builtin_fma(n, -6.12323399573676603587e-17, reduced);
+  const f32 r = (f32)reduced;
+  const i32 quadrant = (i32)(n - 4.0 * __builtin_floor(n * 0.25));
+  const f32 z = r * r;
+  f32 s = -1.9515295891e-4f;
+  s = __builtin_fmaf(s, z, 8.3321608736e-3f);
+  s = __builtin_fmaf(s, z, -1.6666654611e-1f);
+  s = __builtin_fmaf(s * z, r, r);
+  f32 c = 2.443315711809948e-5f;
+  c = __builtin_fmaf(c, z, -1.388731625493765e-3f);
+  c = __builtin_fmaf(c, z, 4.166664568298827e-2f);
+  c = __builtin_fmaf(c * z, z, __builtin_fmaf(z, -0.5f, 1.0f));
+  const bool swap = quadrant & 1;
+  const f32 sine = swap ? c : s, cosine = swap ? s : c;
+  return {quadrant & 2 ? -sine : sine, (quadrant + 1) & 2 ? -cosine : cosine};
+}
+
+//@ sin_f32: sincos
+static inline f32 sin_f32(f32 x) { return sincos(x).sin; }
+
+//@ cos_f32: sincos
+static inline f32 cos_f32(f32 x) { return sincos(x).cos; }
+
+//@ tan_f32: sincos
+// At most 4 ulp.
+static inline f32 tan_f32(f32 x) {
+  const SinCos both = sincos(x);
+  return both.sin / both.cos;
+}
+
+//@ pow_f32:
+// x^y by logarithm and exponential in f64. At most 1 ulp.
+static inline f32 pow_f32(f32 x, f32 y) {
+  const f64 a = __builtin_fabsf(x);
+  i64 bits;
+  __builtin_memcpy(&bits, &a, sizeof bits);
+  // |x| = m * 2^e with m in [sqrt(1/2), sqrt(2)); every f32 is a normal f64.
+  const i64 e = (bits - 0x3fe6a09e667f3bcd) >> 52;
+  const i64 m_bits = bits - (e << 52);
+  f64 m;
+  __builtin_memcpy(&m, &m_bits, sizeof m);
+  const f64 s = (m - 1.0) / (m + 1.0), z = s * s;
+  f64 p = 1.0 / 15;
+  p = __builtin_fma(p, z, 1.0 / 13);
+  p = __builtin_fma(p, z, 1.0 / 11);
+  p = __builtin_fma(p, z, 1.0 / 9);
+  p = __builtin_fma(p, z, 1.0 / 7);
+  p = __builtin_fma(p, z, 1.0 / 5);
+  p = __builtin_fma(p, z, 1.0 / 3);
+  p = __builtin_fma(p, z, 1.0);
+  const f64 regular = __builtin_fma(p * s, 2.88539008177792681472, (f64)(i32)e);
+  const f64 infinite = a == 0 ? -__builtin_inf() : a;
+  const f64 log2 = a > 0 && a < __builtin_inf() ? regular : infinite;
+  const f64 product = (f64)y * log2;
+  const f64 low = product < -200.0 ? -200.0 : product;
+  const f64 exponent = low > 200.0 ? 200.0 : low;
+  const f64 n = __builtin_rint(exponent);
+  const f64 f = (exponent - n) * 0.69314718055994530942;
+  f64 q = 1.0 / 3628800;
+  q = __builtin_fma(q, f, 1.0 / 362880);
+  q = __builtin_fma(q, f, 1.0 / 40320);
+  q = __builtin_fma(q, f, 1.0 / 5040);
+  q = __builtin_fma(q, f, 1.0 / 720);
+  q = __builtin_fma(q, f, 1.0 / 120);
+  q = __builtin_fma(q, f, 1.0 / 24);
+  q = __builtin_fma(q, f, 1.0 / 6);
+  q = __builtin_fma(q, f, 0.5);
+  q = __builtin_fma(q, f, 1.0);
+  q = __builtin_fma(q, f, 1.0);
+  const i64 scale_bits = ((i64)(i32)n + 1023) << 52;
+  f64 scale;
+  __builtin_memcpy(&scale, &scale_bits, sizeof scale);
+  const f32 power = (f32)(q * scale);  // overflow and rounding happen here, once
+  const bool one = x == 1 || y == 0 || (a == 1 && __builtin_fabsf(y) == __builtin_inff());
+  const bool whole = __builtin_floorf(y) == y;
+  const bool odd = whole && __builtin_floorf(y * 0.5f) * 2.0f != y;
+  const bool negative = __builtin_copysignf(1.0f, x) < 0;
+  const bool undefined = negative && !whole && a > 0 && a < __builtin_inf();
+  const bool nan = x != x || y != y || undefined;
+  const f32 with_sign = negative && odd ? -power : power;
+  return one ? 1.0f : nan ? __builtin_nanf("") : with_sign;
+}
+
+//@ div_integer:
+// Rounds toward zero; MIN / -1 wraps around, and a division by 0, which refuses the run, gives 0.
+template <class T>
+static inline T div_integer(T a, T b) {
+  if (b == 0) return 0;
+  if (T(-1) < T(0) && b == T(-1)) return (T)(0 - a);
+  return (T)(a / b);
+}
+
+//@ rem_integer:
+template <class T>
+static inline T rem_integer(T a, T b) {
+  if (b == 0 || (T(-1) < T(0) && b == T(-1))) return 0;
+  return (T)(a % b);
+}
+
+//@ floor_div_integer: div_integer, rem_integer
+template <class T>
+static inline T floor_div_integer(T a, T b) {
+  const bool inexact = rem_integer<T>(a, b) != 0 && (a < 0) != (b < 0);
+  return (T)(div_integer<T>(a, b) - inexact);
+}
+
+//@ floor_mod_integer: rem_integer
+template <class T>
+static inline T floor_mod_integer(T a, T b) {
+  const T r = rem_integer<T>(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;
+}
+
+//@ pow_integer:
+// By squaring, modulo 2^bits; a negative exponent, which refuses the run, gives 1.
+template <class T>
+static inline T pow_integer(T x, T y) {
+  u64 power = 1, square = (u64)x;
+  for (T rest = y < 0 ? (T)0 : y; rest != 0; rest = (T)(rest / 2)) {
+    if (rest % 2 != 0) power *= square;
+    square *= square;
+  }
+  return (T)power;
+}
+
+//@ shift_amount:
+// Amounts outside [0, bits) count as the nearest inside.
+template <class T>
+static inline int shift_amount(T amount) {
+  const int last = (int)sizeof(T) * 8 - 1;
+  return amount < 0 ? 0 : amount > (T)last ? last : (int)amount;
+}
+
+//@ shift_left_integer: shift_amount
+template <class T>
+static inline T shift_left_integer(T x, T amount) {
+  return (T)((u64)x << shift_amount<T>(amount));
+}
+
+//@ shift_right_integer: shift_amount
+template <class T>
+static inline T shift_right_integer(T x, T amount) {
+  return (T)(x >> shift_amount<T>(amount));
+}
+
+//@ add_bias_only:
+// A matrix product over no terms: zeros, plus the bias, through the activation.
+template <class T>
+static inline void add_bias_only(const BladeGemm* g) {
+  T* c = static_cast<T*>(g->c);
+  const T* bias = static_cast<const T*>(g->bias);
+  for (i64 i = 0; i < g->batch; ++i)
+    for (i64 row = 0; row < g->m; ++row)
+      for (i64 j = 0; j < g->n; ++j) {
+        const T x = bias ? bias[j] : T(0);
+        const bool cut = g->activation == BLADE_ACTIVATION_RELU && x < 0;
+        c[i * g->c_stride + row * g->ldc + j] = cut ? T(0) : x;
+      }
+}

@@ -1,0 +1,459 @@
+"""The run function: reads shapes, checks them, makes room, and calls the kernels in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import sympy
+
+from tf_blade.compiler.emit import c
+from tf_blade.compiler.emit.kernels import Function, column_reduce_function, kernel_function
+from tf_blade.compiler.emit.scope import KernelText
+from tf_blade.compiler.fuse.index import mul
+from tf_blade.compiler.fuse.roots import base, matrix
+from tf_blade.compiler.ir import dims as d
+from tf_blade.compiler.ir.dims import Dim, FloorDiv, FloorMod, to_text
+from tf_blade.compiler.ir.program import InputDim, InputElement, Program, Value
+from tf_blade.compiler.ir.types import DType
+from tf_blade.compiler.schedule.kernel import ColumnReduce, Gemm, HostStores, Kernel, Step
+from tf_blade.compiler.schedule.schedule import Schedule
+
+# Kernels known to take fewer cycles than this are called without asking for threads.
+INLINE_CYCLES = 20_000
+
+
+@dataclass
+class Source:
+    """The printed program: functions of the prelude it needs, constants, kernels, run's body."""
+
+    functions: set[str] = field(default_factory=set)
+    data: list[str] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
+    run: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+
+class RunPrinter:
+    """Prints everything of one program between the prelude and the dispatch table."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.program: Program = schedule.plan.program
+        self.memory = schedule.memory
+        self.names = c.Names(self.program)
+        self.source = Source()
+        self._data: set[Value] = set()
+        self._host_arrays: set[Value] = set()
+        self._long_scratch: dict[Value, str] = {}
+
+    def print(self) -> Source:
+        # Kernels first: what they use decides what run has to provide.
+        calls = [self._step(step, number) for number, step in enumerate(self.schedule.steps)]
+        self._symbols_and_checks()
+        self._pointers()
+        self._temporaries()
+        self._shape_arrays()
+        if any("&refused" in line for call in calls for line in call):
+            self._add("i32 refused = 0;")
+        for call in calls:
+            self._add("", *call)
+        self._last_outputs()
+        self._add("return BLADE_OK;")
+        return self.source
+
+    # -- small helpers --------------------------------------------------------------------
+
+    def _add(self, *lines: str) -> None:
+        self.source.run += lines
+
+    def _dim(self, dim: Dim) -> str:
+        self.source.functions |= {
+            name
+            for name in ("dim_floor_div", "dim_floor_mod", "dim_max", "dim_min", "dim_if_negative")
+            if name in c.dim(dim)
+        }
+        return c.dim(dim)
+
+    def _refusal(self, reason: str) -> int:
+        """The number of a refusal, counted from 1."""
+        if reason not in self.source.refusals:
+            self.source.refusals.append(reason)
+        return self.source.refusals.index(reason) + 1
+
+    def _refuse_unless(self, condition: str, reason: str) -> None:
+        self._add(f"if (!({condition})) return {self._refusal(reason)};")
+
+    # -- shapes ---------------------------------------------------------------------------
+
+    def _symbols_and_checks(self) -> None:
+        program = self.program
+        self._add("// Shapes")
+        for symbol, source in program.symbols.items():
+            if isinstance(source, InputDim):
+                self._add(f"const i64 {symbol.name} = inputs[{source.param}].dims[{source.axis}];")
+        for index, param in enumerate(program.params):
+            for axis, dim in enumerate(param.type.shape):
+                if isinstance(dim, int):
+                    self._check_dim(index, axis, dim)
+        for symbol, source in program.symbols.items():
+            if isinstance(source, InputElement):
+                self._read_element(symbol, source)
+        self._check_divisors()
+        for constraint in program.constraints:
+            sign = "==" if constraint.kind == "eq" else "<="
+            left, right = self._dim(constraint.left), self._dim(constraint.right)
+            self._refuse_unless(f"{left} {sign} {right}", constraint.reason)
+        for index, param in enumerate(program.params):
+            for axis, dim in enumerate(param.type.shape):
+                own = program.symbols.get(dim) if not isinstance(dim, int) else None
+                if not isinstance(dim, int) and own != InputDim(index, axis):
+                    self._check_dim(index, axis, dim)
+
+    def _check_dim(self, index: int, axis: int, dim: Dim) -> None:
+        param = self.program.params[index]
+        self._refuse_unless(
+            f"inputs[{index}].dims[{axis}] == {self._dim(dim)}",
+            f"input {index} is not of shape {[to_text(n) for n in param.type.shape]}",
+        )
+
+    def _read_element(self, symbol: sympy.Symbol, source: InputElement) -> None:
+        param = self.program.params[source.param]
+        if not all(isinstance(n, int) for n in param.type.shape):
+            self._refuse_unless(
+                f"{self._dim(param.type.size)} > {source.index}",
+                f"input {source.param} has no element {source.index}",
+            )
+        kind = c.type_name(param.type.dtype)
+        self._add(
+            f"const i64 {symbol.name} = "
+            f"(i64) static_cast<const {kind}*>(inputs[{source.param}].data)[{source.index}];"
+        )
+
+    def _check_divisors(self) -> None:
+        checked: set[sympy.Expr] = set()
+        for dim in self._every_dim():
+            for quotient in sorted(dim.atoms(FloorDiv, FloorMod), key=str):
+                divisor = quotient.args[1]
+                if divisor in checked or divisor.is_nonzero or divisor.is_positive:
+                    continue
+                checked.add(divisor)
+                self._refuse_unless(
+                    f"{self._dim(divisor)} != 0", f"{to_text(quotient)} divides by zero"
+                )
+
+    def _every_dim(self) -> Iterator[sympy.Expr]:
+        def walk(value: object) -> Iterator[sympy.Expr]:
+            if isinstance(value, sympy.Expr):
+                yield value
+            elif isinstance(value, tuple | list):
+                for item in value:
+                    yield from walk(item)
+
+        for constraint in self.program.constraints:
+            yield from walk((constraint.left, constraint.right))
+        for value in self.program.values():
+            yield from walk(value.type.shape)
+        for op in self.program.ops:
+            yield from walk(tuple(op.attrs.values()))
+
+    # -- memory ---------------------------------------------------------------------------
+
+    def _pointers(self) -> None:
+        for index, param in enumerate(self.program.params):
+            kind = c.type_name(param.type.dtype)
+            name = self.names[param]
+            self._add(
+                f"[[maybe_unused]] const {kind}* const {name}_ptr = "
+                f"static_cast<const {kind}*>(inputs[{index}].data);"
+            )
+        if self.memory.outputs:
+            self._add("", "// Outputs")
+        for root, number in self.memory.outputs.items():
+            self._allocate_output(root, number)
+
+    def _dims_array(self, name: str, shape: tuple[Dim, ...]) -> str:
+        dims = ", ".join(self._dim(n) for n in shape) or "0"
+        return f"const BladeInt {name}[] = {{{dims}}};"
+
+    def _allocate_output(self, root: Value, number: int) -> None:
+        shape = self.program.results[number].type.shape
+        kind, name = c.type_name(root.type.dtype), self.names[root]
+        self._add(
+            self._dims_array(f"output_{number}_dims", shape),
+            f"{kind}* const {name}_ptr = static_cast<{kind}*>(",
+            f"    host->allocate_output(ctx, {number}, {len(shape)}, output_{number}_dims));",
+            f"if ({name}_ptr == nullptr) return BLADE_OUT_OF_MEMORY;",
+        )
+
+    def _temporaries(self) -> None:
+        slots = self.memory.slots
+        if not slots and not self._long_scratch:
+            return
+        self._add("", "// Temporaries")
+        pointers: list[str] = []
+        self._add("i64 temp_bytes = 0;")
+        self.source.functions.add("take_temp")
+        for number, slot in enumerate(slots):
+            size = self._dim(slot.sizes[0])
+            for other in slot.sizes[1:]:
+                self.source.functions.add("dim_max")
+                size = f"dim_max({size}, {self._dim(other)})"
+            self._add(f"const i64 slot_{number} = take_temp(&temp_bytes, {size});")
+            for value in slot.values:
+                kind, name = c.type_name(value.type.dtype), self.names[value]
+                pointers.append(
+                    f"{kind}* const {name}_ptr = reinterpret_cast<{kind}*>(temp + slot_{number});"
+                )
+        for value, size in self._long_scratch.items():
+            kind, name = c.type_name(value.type.dtype), self.names[value]
+            self._add(f"const i64 {name}_place = take_temp(&temp_bytes, {size});")
+            pointers.append(
+                f"{kind}* const {name}_ptr = reinterpret_cast<{kind}*>(temp + {name}_place);"
+            )
+        self._add(
+            "char* temp = nullptr;",
+            "if (temp_bytes > 0) {",
+            "  temp = static_cast<char*>(host->allocate_temp(ctx, temp_bytes));",
+            "  if (temp == nullptr) return BLADE_OUT_OF_MEMORY;",
+            "}",
+            *pointers,
+        )
+
+    def _shape_arrays(self) -> None:
+        for value in self.program.values():
+            if value in self._host_arrays:
+                assert value.op is not None
+                kind = c.type_name(value.type.dtype)
+                elements = ", ".join(f"({kind}){self._dim(n)}" for n in value.op.attrs["elements"])
+                self._add(f"const {kind} {self.names[value]}_dims[] = {{{elements}}};")
+
+    def _last_outputs(self) -> None:
+        for number, first in self.memory.copies.items():
+            result = self.program.results[number]
+            origin = base(self.program.results[first])
+            kind, name = c.type_name(result.type.dtype), f"output_{number}"
+            size = self._dim(mul(result.type.size, result.type.dtype.size))
+            self._add(
+                "",
+                f"// Output {number} repeats output {first}",
+                self._dims_array(f"{name}_dims", result.type.shape),
+                f"{kind}* const {name}_ptr = static_cast<{kind}*>(",
+                f"    host->allocate_output(ctx, {number}, {result.type.rank}, {name}_dims));",
+                f"if ({name}_ptr == nullptr) return BLADE_OUT_OF_MEMORY;",
+                f"__builtin_memcpy({name}_ptr, {self.names[origin]}_ptr, {size});",
+            )
+        for number, index in self.memory.forwards.items():
+            shape = self.program.results[number].type.shape
+            self._add(
+                "",
+                f"// Output {number} is input {index}",
+                self._dims_array(f"output_{number}_dims", shape),
+                f"if (host->forward_input(ctx, {number}, {index}, {len(shape)}, "
+                f"output_{number}_dims) != 0)",
+                "  return BLADE_HOST_ERROR;",
+            )
+
+    # -- steps ----------------------------------------------------------------------------
+
+    def _step(self, step: Step, number: int) -> list[str]:
+        """Prints the step's kernel, if it has one; returns the lines that run it."""
+        if isinstance(step, Gemm):
+            return self._gemm(step, number)
+        if isinstance(step, HostStores):
+            return self._host_stores(step)
+        text = KernelText(self.names.__getitem__)
+        if isinstance(step, ColumnReduce):
+            function = column_reduce_function(step, text)
+        else:
+            function = kernel_function(step, text)
+        return self._kernel(step, function, number)
+
+    def _kernel(self, step: Kernel | ColumnReduce, function: Function, number: int) -> list[str]:
+        text = function.text
+        same_group = [s for s in self.schedule.steps[:number] if s.group is step.group]
+        name = step.group.name + (f"_part_{len(same_group)}" if same_group else "")
+        self.source.functions |= text.functions
+        fields: list[tuple[str, str]] = []
+        for value, written in text.buffers.items():
+            kind = c.type_name(value.type.dtype)
+            pointer = f"{self.names[value]}_ptr"
+            if value.op is not None and value.op.kind == "shape_value" and not written:
+                self._host_arrays.add(value)
+                pointer = f"{self.names[value]}_dims"
+            fields.append((f"{kind}*" if written else f"const {kind}*", pointer))
+        fields += [("i64", symbol) for symbol in sorted(text.symbols, key=_natural)]
+        if text.flags:
+            fields.append(("i32*", "refused"))
+        for value in text.data:
+            self._constant(value)
+        for value, scratch in function.long_scratch.items():
+            bytes_ = self._dim(mul(mul(scratch.rows, scratch.row), value.type.dtype.size))
+            row = self._dim(scratch.row)
+            self._long_scratch[value] = f"{row} > {scratch.capacity} ? {bytes_} : 0"
+        self._print_kernel(step, function, name, fields)
+        return self._call(function, name, fields)
+
+    def _print_kernel(
+        self,
+        step: Kernel | ColumnReduce,
+        function: Function,
+        name: str,
+        fields: list[tuple[str, str]],
+    ) -> None:
+        lines = [*self._heading(step, name)]
+        lines.append(f"struct {name}_args {{")
+        lines += [f"  {kind} {field_name};" for kind, field_name in fields]
+        lines += ["};", "", f"void {name}(const void* raw, BladeInt begin, BladeInt end) {{"]
+        lines.append(f"  const {name}_args& args = *static_cast<const {name}_args*>(raw);")
+        for kind, field_name in fields:
+            if field_name != "refused":
+                qualifier = " __restrict" if kind.endswith("*") else ""
+                const = "const " if not kind.endswith("*") else ""
+                lines.append(f"  {const}{kind}{qualifier} {field_name} = args.{field_name};")
+        lines += [f"  {line}" for line in function.body]
+        for (op, reason), flag in function.text.flags.items():
+            refusal = self._refusal(f"{op}: {reason}")
+            lines.append(f"  if ({flag}) __atomic_store_n(args.refused, {refusal}, __ATOMIC_RELAXED);")
+        uses = "\n".join(function.body)
+        if "begin" not in uses:
+            lines.append("  (void)begin, (void)end;")
+        lines.append("}")
+        self.source.kernels.append("\n".join(lines))
+
+    def _heading(self, step: Step, name: str) -> list[str]:
+        ops = self.schedule.plan.ops(step.group)
+        sources = list(dict.fromkeys(op.source for op in ops if op.source))
+        lines = c.comment(f"{name}: {', '.join(sources)}" if sources else name)
+        return lines + [line for op in ops for line in c.comment(f"  {op}")]
+
+    def _call(self, function: Function, name: str, fields: list[tuple[str, str]]) -> list[str]:
+        lines: list[str] = []
+        for (op, reason, extent), size in function.text.takes.items():
+            if not (isinstance(extent, int) and extent > 0):
+                refusal = self._refusal(f"{op}: {reason}")
+                lines.append(
+                    f"if ({self._dim(extent)} == 0 && {self._dim(size)} > 0) return {refusal};"
+                )
+        values = ", ".join("&refused" if f == "refused" else f for _, f in fields)
+        lines.append(f"const {name}_args {name}_values = {{{values}}};")
+        units = self._dim(function.units)
+        cycles, known = self._cycles(function)
+        total = known * function.units if isinstance(function.units, int) and known else None
+        if total is not None and total < INLINE_CYCLES:
+            lines.append(f"{name}(&{name}_values, 0, {units});")
+        else:
+            lines.append(
+                f"if ({units} > 0) host->parallel_for(ctx, {units}, {cycles}, {name}, "
+                f"&{name}_values);"
+            )
+        if function.text.flags:
+            lines.append("if (refused != 0) return refused;")
+        return lines
+
+    def _cycles(self, function: Function) -> tuple[str, float | None]:
+        """C++ for the cycles of one unit, and their number when it is known."""
+        constant = sum(f * n for f, n in function.unit_cost if isinstance(n, int))
+        varying = [(f, n) for f, n in function.unit_cost if not isinstance(n, int)]
+        parts = [f"{f:.2f} * (double){self._dim(n)}" for f, n in varying]
+        parts.append(f"{constant:.2f}")
+        return " + ".join(parts), None if varying else constant
+
+    def _host_stores(self, step: HostStores) -> list[str]:
+        (root,) = step.group.roots
+        assert root.op is not None
+        kind = c.type_name(root.type.dtype)
+        name = self.names[root]
+        return [
+            f"{name}_ptr[{i}] = ({kind}){self._dim(n)};"
+            for i, n in enumerate(root.op.attrs["elements"])
+        ]
+
+    def _constant(self, value: Value) -> None:
+        if value in self._data:
+            return
+        self._data.add(value)
+        assert value.op is not None
+        array: np.ndarray = value.op.attrs["value"]
+        kind = c.type_name(value.type.dtype)
+        elements = ", ".join(c.literal(x, value.type.dtype) for x in array.reshape(-1)) or "0"
+        self.source.data.append(
+            f"alignas(64) const {kind} {self.names[value]}_data[] = {{{elements}}};"
+        )
+
+    def _pointer(self, value: Value) -> str:
+        if value.op is not None and value.op.kind == "constant":
+            self._constant(value)
+            return f"{self.names[value]}_data"
+        return f"{self.names[value]}_ptr"
+
+    def _gemm(self, step: Gemm, number: int) -> list[str]:
+        (root,) = step.group.roots
+        op = root.op
+        assert op is not None
+        (a, flip_a), (b, flip_b) = matrix(op.operands[0]), matrix(op.operands[1])
+        transpose_a = bool(op.attrs["transpose_a"]) != flip_a
+        transpose_b = bool(op.attrs["transpose_b"]) != flip_b
+        m, n = root.type.shape[-2:]
+        k = a.type.shape[-2 if transpose_a else -1]
+        batch = d.product(root.type.shape[:-2])
+        b_stride: Dim = mul(b.type.shape[-2], b.type.shape[-1])
+        if b.type.rank == 2:
+            b_stride = 0
+            if not transpose_a:
+                # One matrix for the whole batch: the rows of all of it are one tall matrix.
+                m, batch = mul(batch, m), 1
+        a_stride = mul(a.type.shape[-2], a.type.shape[-1])
+        constant = -1
+        origin = base(b)
+        if origin.op is None:
+            index = self.program.params.index(origin)
+            constant = index if index in self.program.constant_params else -1
+        bias = self._pointer(base(op.operands[2])) if len(op.operands) == 3 else "nullptr"
+        kind = c.type_name(root.type.dtype)
+        activation = {"none": "BLADE_ACTIVATION_NONE", "relu": "BLADE_ACTIVATION_RELU"}
+        name = f"{step.group.name}_call"
+        fields = {
+            "dtype": "BLADE_F64" if root.type.dtype is DType.F64 else "BLADE_F32",
+            "transpose_a": int(transpose_a),
+            "transpose_b": int(transpose_b),
+            "batch": self._dim(batch),
+            "m": self._dim(m),
+            "n": self._dim(n),
+            "k": self._dim(k),
+            "a": self._pointer(base(a)),
+            "lda": self._dim(a.type.shape[-1]),
+            "a_stride": self._dim(a_stride),
+            "b": self._pointer(base(b)),
+            "ldb": self._dim(b.type.shape[-1]),
+            "b_stride": self._dim(b_stride),
+            "c": f"{self.names[root]}_ptr",
+            "ldc": self._dim(n),
+            "c_stride": self._dim(mul(m, n)),
+            "bias": bias,
+            "activation": activation[op.attrs["activation"]],
+            "b_constant_input": constant,
+        }
+        lines = [*self._heading(step, step.group.name), f"BladeGemm {name} = {{}};"]
+        lines += [f"{name}.{key} = {value};" for key, value in fields.items() if value != 0]
+        call = f"if (host->gemm(ctx, &{name}) != 0) return BLADE_HOST_ERROR;"
+        if isinstance(k, int) and k > 0:
+            body = [call]
+        else:
+            self.source.functions.add("add_bias_only")
+            body = [
+                f"if ({self._dim(k)} == 0) {{",
+                f"  add_bias_only<{kind}>(&{name});",
+                f"}} else {call}",
+            ]
+        size = self._dim(root.type.size)
+        if isinstance(root.type.size, int) and root.type.size > 0:
+            return [*lines, *body]
+        return [*lines, f"if ({size} > 0) {{", *(f"  {line}" for line in body), "}"]
+
+
+def _natural(symbol: str) -> tuple[str, int]:
+    """s2 before s10."""
+    head = symbol.rstrip("0123456789")
+    return head, int(symbol[len(head) :] or 0)

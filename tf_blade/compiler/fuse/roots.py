@@ -1,0 +1,163 @@
+"""Which values get storage of their own (roots); all others are computed where they are read.
+
+Roots are what must exist (results, operands of library calls, reductions, concatenations) and what
+is better computed once: dear values that several kernels, or one kernel at several places, need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tf_blade.compiler.fuse import cost
+from tf_blade.compiler.fuse.scalar import INDEX_KINDS, splat_value
+from tf_blade.compiler.ir.ops import ELEMENTWISE
+from tf_blade.compiler.ir.program import Op, Program, Value
+
+# Never inlined into their readers.
+ANCHORS = frozenset(["reduce", "dot_general", "concatenate", "pad"])
+# A use: the root that reads, and the index mappings on the way to it.
+Use = tuple[Value, tuple[int, ...]]
+# Two uses are as many as matter; a few more are kept because they may turn out to be one.
+_MOST_USES = 6
+
+
+@dataclass
+class Roots:
+    """roots: in program order. reasons: why each is one, for the plan's text."""
+
+    roots: list[Value] = field(default_factory=list)
+    reasons: dict[Value, str] = field(default_factory=dict)
+
+
+def base(value: Value) -> Value:
+    """The value whose buffer holds this one's elements: reshapes move nothing."""
+    while value.op is not None and value.op.kind == "reshape":
+        value = value.op.operands[0]
+    return value
+
+
+def matrix(value: Value) -> tuple[Value, bool]:
+    """(x, transposed): what a matrix product reads for this operand: x itself, or x with its last
+    two dims swapped, when the operand is such a transpose."""
+    op = value.op
+    if op is not None and op.kind == "transpose":
+        rank = value.type.rank
+        swapped = (*range(rank - 2), rank - 1, rank - 2)
+        if tuple(op.attrs["perm"]) == swapped:
+            return op.operands[0], True
+    return value, False
+
+
+def find_roots(program: Program) -> Roots:
+    """The roots of a program."""
+    required = _required(program)
+    chosen = dict(required)
+    # What is dear to compute twice depends on what is in memory, and the reverse: settle in rounds.
+    for _ in range(2):
+        uses = _uses(program, chosen)
+        chosen = {**required, **_worth_storing(program, required, uses)}
+    uses = _uses(program, chosen)
+    for value, reason in list(chosen.items()):
+        if reason == "several uses" and len(uses.get(value, ())) < 2:
+            del chosen[value]
+    found = Roots(reasons=chosen)
+    found.roots = [op.result for op in program.ops if op.result in chosen]
+    return found
+
+
+def _required(program: Program) -> dict[Value, str]:
+    reasons: dict[Value, str] = {}
+
+    def require(value: Value, reason: str) -> None:
+        value = base(value)
+        if value.op is not None:
+            reasons.setdefault(value, reason)
+
+    for result in program.results:
+        require(result, "result")
+    for op in program.ops:
+        if op.kind in ANCHORS:
+            require(op.result, op.kind)
+        if op.kind == "dot_general":
+            for operand in op.operands[:2]:
+                require(matrix(operand)[0], "matrix operand")
+            for operand in op.operands[2:]:
+                require(operand, "bias")
+    return reasons
+
+
+def _uses(program: Program, roots: dict[Value, str]) -> dict[Value, set[Use]]:
+    """For each value, the places it is needed at."""
+    uses: dict[Value, set[Use]] = {}
+    for number, op in reversed(list(enumerate(program.ops))):
+        mine: set[Use] = {(op.result, ())} if op.result in roots else uses.get(op.result, set())
+        for position, operand in enumerate(op.operands):
+            seen = mine
+            if op.kind == "gather" or op.kind in INDEX_KINDS and op.kind != "reshape":
+                step = number * 4 + position
+                seen = {(root, (*path, step)) for root, path in mine}
+            known = uses.setdefault(operand, set())
+            if len(known) < _MOST_USES:
+                known |= seen
+    return uses
+
+
+def _worth_storing(
+    program: Program, required: dict[Value, str], uses: dict[Value, set[Use]]
+) -> dict[Value, str]:
+    """Values that are dear and needed more than once, or in a loop that repeats them."""
+    chosen: dict[Value, str] = {}
+    # What computing a value takes: the values computed for it and the ones read from memory.
+    parts: dict[Value, frozenset[Value]] = {p: frozenset([p]) for p in program.params}
+    own: dict[Value, float] = {p: cost.LOAD for p in program.params}
+
+    def store(value: Value, reason: str) -> None:
+        value = base(value)
+        if value.op is not None and value.op.kind not in ("constant", "shape_value"):
+            chosen.setdefault(value, reason)
+            parts[value], own[value] = frozenset([value]), cost.LOAD
+
+    def total(value: Value) -> float:
+        return sum(own[v] for v in parts[value])
+
+    for op in program.ops:
+        result = op.result
+        if _repeats(op) and total(op.operands[0]) > cost.CHEAP:
+            store(op.operands[0], "repeated by a broadcast")
+        if op.kind == "gather":
+            if total(op.operands[0]) > cost.CHEAP:
+                store(op.operands[0], "read in any order")
+            if total(op.operands[1]) > 2 * cost.CHEAP:
+                store(op.operands[1], "indices")
+        own[result] = _own_cost(op)
+        parts[result] = frozenset([result]).union(*(parts[v] for v in op.operands))
+        if result in required:
+            parts[result], own[result] = frozenset([result]), cost.LOAD
+        elif op.kind == "reshape":
+            parts[result] = parts[op.operands[0]]
+        elif len(parts[result]) > cost.LONGEST:
+            store(result, "long expression")
+        elif total(result) > cost.CHEAP and len(uses.get(result, ())) > 1:
+            store(result, "several uses")
+    return chosen
+
+
+def _own_cost(op: Op) -> float:
+    if op.kind in ELEMENTWISE:
+        return cost.of_op(op)
+    if op.kind == "gather":
+        return cost.TAKEN
+    return cost.LOAD if op.kind == "constant" and splat_value(op.result) is None else 0.0
+
+
+def _repeats(op: Op) -> bool:
+    """Whether the broadcast repeats its operand in an outer loop: the expression would be computed
+    again in each iteration. New inner dims don't matter: code moves out of inner loops."""
+    if op.kind != "broadcast_in_dim":
+        return False
+    source, shape, dims = op.operands[0].type.shape, op.attrs["shape"], op.attrs["dims"]
+    kept = [dim for n, dim in zip(source, dims, strict=True) if n != 1]
+    if not kept:
+        return False
+    new = [i for i, n in enumerate(shape) if i not in kept and n != 1]
+    return bool(new) and min(new) < max(kept)

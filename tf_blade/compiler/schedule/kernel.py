@@ -1,0 +1,116 @@
+"""Kernels: groups as loop nests, ready to print.
+
+What is computed is fixed by then; a kernel says in which order. `rows` are the loops whose
+iterations are spread over threads. In each row come the passes, each a nest of its own loops
+around stores and accumulations, then the stores that happen once a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tf_blade.compiler.fuse.groups import Group
+from tf_blade.compiler.fuse.index import Affine, LoopVar
+from tf_blade.compiler.fuse.scalar import Scalar
+from tf_blade.compiler.ir.dims import Dim
+from tf_blade.compiler.ir.program import Value
+
+
+@dataclass
+class Store:
+    """buffer(root)[index] = scalar"""
+
+    root: Value
+    index: Affine
+    scalar: Scalar
+
+
+@dataclass
+class Accumulate:
+    """root = root (kind) scalar, over the loops of the pass; kind as in ops.REDUCTIONS.
+
+    local: how scalars refer to the finished result.
+    """
+
+    root: Value
+    kind: str
+    scalar: Scalar
+    local: Scalar
+
+
+@dataclass
+class Inside:
+    """A bound on rows: low <= row < low + extent of `inner`, which then is row - low."""
+
+    row: LoopVar
+    inner: LoopVar
+    low: Dim
+
+
+@dataclass
+class Pass:
+    """A loop nest in a row. The last loop of `loops` is the innermost, the one to vectorise.
+
+    inside: run only in rows inside these bounds. outside: run only in rows that are not.
+    """
+
+    loops: tuple[LoopVar, ...]
+    accumulates: list[Accumulate] = field(default_factory=list)
+    stores: list[Store] = field(default_factory=list)
+    inside: tuple[Inside, ...] = ()
+    outside: tuple[Inside, ...] = ()
+
+    def scalars(self) -> list[Scalar]:
+        return [a.scalar for a in self.accumulates] + [s.scalar for s in self.stores]
+
+
+@dataclass
+class Kernel:
+    """A loop or row_reduce kernel, a concatenation or a padding.
+
+    scratch: values kept for one row from pass to pass, with their elements a row.
+    flat: the rows are the iterations of the only pass's only loop.
+    block: when not 0, the last row loop counts blocks of this many iterations of the only pass's
+      only loop, so that long rows are shared among threads.
+    """
+
+    group: Group
+    rows: tuple[LoopVar, ...]
+    passes: list[Pass]
+    row_stores: list[Store] = field(default_factory=list)
+    scratch: dict[Value, Dim] = field(default_factory=dict)
+    flat: bool = False
+    block: int = 0
+
+
+@dataclass
+class ColumnReduce:
+    """Reductions over outer loops, tile by tile of the innermost kept loop.
+
+    rows: the other kept loops. tile: the innermost loop. reduced: the loops summed over.
+    stores: one element for each iteration of rows and tile, when the sums are complete.
+    """
+
+    group: Group
+    rows: tuple[LoopVar, ...]
+    reduced: tuple[LoopVar, ...]
+    tile: LoopVar
+    accumulates: list[Accumulate]
+    stores: list[Store]
+
+
+@dataclass
+class Gemm:
+    """One call of the host's matrix product for the group's only root."""
+
+    group: Group
+
+
+@dataclass
+class HostStores:
+    """A few numbers that the calling thread writes: the group's root is a shape_value."""
+
+    group: Group
+
+
+Step = Kernel | ColumnReduce | Gemm | HostStores

@@ -1,0 +1,51 @@
+"""From a fusion plan to kernels and buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tf_blade.compiler.fuse.plan import Plan
+from tf_blade.compiler.schedule.columns import column_reduce_kernel
+from tf_blade.compiler.schedule.kernel import Gemm, HostStores, Kernel, Step
+from tf_blade.compiler.schedule.loops import (
+    concatenate_kernels,
+    loop_kernel,
+    pad_kernel,
+    row_reduce_kernel,
+)
+from tf_blade.compiler.schedule.memory import Memory, plan_memory
+
+
+@dataclass
+class Schedule:
+    """What a run does, step by step, and where values live."""
+
+    plan: Plan
+    memory: Memory
+    steps: list[Step]
+
+
+def schedule(plan: Plan) -> Schedule:
+    """Chooses loops and buffers for every group of the plan."""
+    memory = plan_memory(plan)
+    stored = memory.stored
+    steps: list[Step] = []
+    for group in plan.groups:
+        if group.kind == "loop":
+            steps.append(loop_kernel(group, plan.roots, stored))
+        elif group.kind == "row_reduce":
+            steps.append(row_reduce_kernel(group, plan.roots, stored))
+        elif group.kind == "column_reduce":
+            steps.append(column_reduce_kernel(group, plan.roots, stored))
+        elif group.kind == "concatenate":
+            steps.extend(concatenate_kernels(group, plan.roots))
+        elif group.kind == "pad":
+            steps.append(pad_kernel(group, plan.roots))
+        elif group.kind == "dot_general":
+            steps.append(Gemm(group))
+        else:
+            steps.append(HostStores(group))
+    return Schedule(plan, memory, steps)
+
+
+__all__ = ["Kernel", "Schedule", "schedule"]
