@@ -1,0 +1,189 @@
+"""The optimizer: a SavedModel folder in, an optimised one out. Checking, timing and the final
+folder are the API's (`api.py`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from tf_blade import saved_model
+from tf_blade.backends.cpu import executables
+from tf_blade.backends.cpu.clusters import LoweredCluster, lower_cluster, supports
+from tf_blade.clustering import Cluster, Replacement, find_clusters, outline, replace_all, split_out
+from tf_blade.compiler.fuse import Plan
+from tf_blade.compiler.ir.program import Op
+from tf_blade.config import Config
+from tf_blade.errors import CompileError, UnsupportedError
+from tf_blade.graph.graph import Graph, Node, TensorRef
+from tf_blade.graph.shapes import Types
+from tf_blade.passes import FreezeBudget, PassContext, pipeline
+from tf_blade.progress import Progress
+from tf_blade.report import (
+    ClusterReport,
+    KernelReport,
+    LeftOutNode,
+    RegionReport,
+    Report,
+    SignatureReport,
+)
+from tf_blade.saved_model import Region
+
+
+def optimize_saved_model(
+    source_dir: str,
+    staging_dir: str,
+    config: Config,
+    signatures: Sequence[str],
+    progress: Progress,
+) -> Report:
+    """Optimises the SavedModel in `source_dir` and writes the result into `staging_dir`.
+
+    Args:
+      signatures: the signatures to optimise; functions that only Python code can call are
+        optimised too when these are all there are.
+
+    Raises: SavedModelError, SignatureError, CompilerNotFoundError.
+    """
+    from tf_blade.library import load_ops
+
+    load_ops()  # an optimised model may come in again, and BladeCluster's types are needed
+    progress("read the model")
+    bundle = saved_model.read(source_dir)
+    known = {name for meta in bundle.meta_graphs for name in meta.signatures}
+    regions = bundle.regions(None if known <= set(signatures) else signatures)
+    budget = FreezeBudget(per_variable=config.freeze_threshold_bytes if config.freeze else 0)
+    work = []
+    for i, region in enumerate(regions):
+        progress("find clusters", i, len(regions))
+        work.append(_Work.start(region, budget, config))
+    compiled = executables.compile_clusters(
+        [lowered for item in work for lowered in item.lowered], config, progress
+    )
+    report = Report(
+        compiler=compiled.compiler,
+        cpu_targets=list(config.cpu_targets),
+        compile_seconds=compiled.seconds,
+    )
+    for item in work:
+        report.regions.append(item.finish(compiled))
+    for name in signatures:
+        reached = [r.function for r in regions if name in r.signature_names]
+        report.signatures.append(SignatureReport(name, regions=reached))
+    progress("write the model")
+    bundle.write(staging_dir)
+    return report
+
+
+@dataclass
+class _Work:
+    """One region between finding its clusters and putting them back."""
+
+    region: Region
+    nodes_before: int
+    graph: Graph
+    types: Types
+    lowered: list[LoweredCluster] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, region: Region, budget: FreezeBudget, config: Config) -> _Work:
+        """Runs the graph passes, finds the clusters and lowers each of them."""
+        original = region.graph
+        context = PassContext(region.variables, region.arg_shapes, budget)
+        graph = pipeline.run(original, context)
+        types = context.types(graph)
+        work = cls(region, len(original), graph, types)
+        clusters, work.left_out = find_clusters(
+            graph, types, partial(_support, graph=graph, types=types)
+        )
+        todo = clusters[::-1]
+        while todo:
+            cluster = todo.pop()
+            pieces = work._lower(cluster, config)
+            todo.extend(reversed(pieces))
+        return work
+
+    def _lower(self, cluster: Cluster, config: Config) -> list[Cluster]:
+        """Lowers a cluster; if a node refuses, returns what is left without it."""
+        outlined = outline(self.graph, self.types, cluster)
+        try:
+            self.lowered.append(lower_cluster(outlined, self.types, config.dump_dir))
+            return []
+        except UnsupportedError as error:
+            if error.node not in cluster.members:
+                self._leave_out(cluster, error.reason)
+                return []
+            pieces, reasons = split_out(cluster, error.node, error.reason)
+            self.left_out.update(reasons)
+            return pieces
+
+    def _leave_out(self, cluster: Cluster, reason: str) -> None:
+        self.left_out.update(dict.fromkeys(cluster.members, reason))
+
+    def finish(self, compiled: executables.Compiled) -> RegionReport:
+        """Puts the compiled clusters into the model."""
+        replacements: list[Replacement] = []
+        clusters: list[ClusterReport] = []
+        ops = {node.name: node.op for node in self.graph}
+        described = {c.name: self._describe(c) for c in self.lowered}
+        for lowered in self.lowered:
+            result = compiled.results[lowered.source]
+            if isinstance(result, CompileError):
+                self._leave_out(lowered.outlined.cluster, f"did not compile: {result}")
+                continue
+            replacements.append(Replacement(lowered.outlined, result.executable))
+            found = described[lowered.name]
+            found.executable_bytes = len(result.executable)
+            found.compile_seconds = result.seconds
+            found.cached = result.cached
+            clusters.append(found)
+        report = RegionReport(
+            self.region.function,
+            nodes_before=self.nodes_before,
+            nodes_after=self.nodes_before,
+            equal_regions=list(self.region.twins),
+            clusters=clusters,
+            left_out=[LeftOutNode(n, ops[n], why) for n, why in self.left_out.items()],
+        )
+        if replacements:
+            replace_all(self.graph, replacements)
+            self.region.replace(self.graph)
+            report.nodes_after = len(self.graph)
+        return report
+
+    def _describe(self, lowered: LoweredCluster) -> ClusterReport:
+        outlined = lowered.outlined
+        members = outlined.cluster.members
+
+        def text(ref: TensorRef) -> str:
+            return f"{ref} {self.types[ref]}"
+
+        return ClusterReport(
+            lowered.name,
+            nodes=list(members),
+            ops=dict(Counter(self.graph.nodes[name].op for name in members)),
+            inputs=[text(ref) for ref in outlined.inputs],
+            outputs=[text(ref) for ref in outlined.outputs],
+            kernels=_kernels(lowered.plan),
+            gemms=sum(op.kind == "dot_general" for op in lowered.program.ops),
+        )
+
+
+def _support(node: Node, *, graph: Graph, types: Types) -> str | None:
+    return supports(node, graph, types)
+
+
+def _kernels(plan: Plan) -> list[KernelReport]:
+    return [
+        KernelReport(group.name, group.kind, nodes=_sources(plan.ops(group)))
+        for group in plan.groups
+    ]
+
+
+def _sources(ops: Sequence[Op]) -> list[str]:
+    names: dict[str, None] = {}
+    for op in ops:
+        names.update(dict.fromkeys(part for part in op.source.split(", ") if part))
+    return list(names)
