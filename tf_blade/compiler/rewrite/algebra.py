@@ -83,7 +83,8 @@ def div_by_constant(m: Match) -> Value | Decline | None:
         return m.x
     if not _is_float(m.x) or number == 0 or not math.isfinite(number):
         return None
-    inverse = m.type.dtype.numpy.type(1 / np.float64(number))
+    with np.errstate(over="ignore"):
+        inverse = m.type.dtype.numpy.type(1 / np.float64(number))
     tiny = np.finfo(m.type.dtype.numpy).tiny
     if abs(math.frexp(number)[0]) != 0.5 or not tiny <= abs(inverse) < math.inf:
         return Decline("multiplying by the inverse rounds differently")

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from tests.compiler.rewrite.programs import check, declines
+from tf_blade.compiler.rewrite.epilogue import rules
+
+HEAD = """
+    %x: f32[s0, 8]
+    %w: f32[8, 4]
+    %b: f32[4]
+"""
+PRODUCT = (
+    "%0: f32[s0, 4] = dot_general(%x, %w, transpose_a=false, transpose_b=false, activation=none)"
+)
+BIAS = """
+    %1: f32[s0, 4] = broadcast_in_dim(%b, shape=[s0, 4], dims=[1])
+    %2: f32[s0, 4] = add(%0, %1)
+"""
+RELU = """
+    %c: f32[] = constant(value=0.0)
+    %3: f32[s0, 4] = broadcast_in_dim(%c, shape=[s0, 4], dims=[])
+    %4: f32[s0, 4] = max({}, %3)
+"""
+
+
+def product(operands: str, activation: str, source: str = "") -> str:
+    flags = f"transpose_a=false, transpose_b=false, activation={activation}"
+    return f"%0: f32[s0, 4] = dot_general({operands}, {flags}){source}"
+
+
+def test_bias_and_relu_are_folded_in():
+    before = HEAD + PRODUCT + BIAS + RELU.format("%2")
+    check(rules, before, HEAD + product("%x, %w, %b", "relu"))
+
+
+def test_either_order_of_operands():
+    before = (HEAD + PRODUCT + BIAS + RELU.format("%2")).replace("add(%0, %1)", "add(%1, %0)")
+    before = before.replace("max(%2, %3)", "max(%3, %2)")
+    check(rules, before, HEAD + product("%x, %w, %b", "relu"))
+
+
+def test_a_relu_without_bias():
+    check(rules, HEAD + PRODUCT + RELU.format("%0"), HEAD + product("%x, %w", "relu"))
+
+
+def test_the_folded_product_names_all_its_nodes():
+    before = HEAD + PRODUCT + "  // d/MatMul" + BIAS.rstrip() + "  // d/BiasAdd\n"
+    check(rules, before, HEAD + product("%x, %w, %b", "none", "  // d/BiasAdd, d/MatMul"))
+
+
+def test_a_product_that_is_read_elsewhere_keeps_bias_and_relu_outside():
+    """It would be computed twice."""
+    both = "%9: f32[s0, 4] = mul(%0, {})"
+    declines(rules, HEAD + PRODUCT + BIAS + both.format("%2"), "without bias is used elsewhere")
+    declines(rules, HEAD + PRODUCT + RELU.format("%0") + both.format("%4"), "used elsewhere")
+
+
+def test_a_vector_along_the_rows_is_no_bias():
+    before = f"""
+        %x: f32[4, 8]
+        %w: f32[8, 4]
+        %b: f32[4]
+        {PRODUCT.replace("s0", "4")}
+        %1: f32[4, 4] = broadcast_in_dim(%b, shape=[4, 4], dims=[0])
+        %2: f32[4, 4] = add(%0, %1)
+    """
+    declines(rules, before, "does not run along the last dim")
+
+
+def test_a_bias_after_the_relu_stays():
+    """relu(x) + b is not relu(x + b)."""
+    declines(rules, HEAD + product("%x, %w", "relu") + BIAS, "after the activation")
+
+
+def test_a_second_bias_and_a_second_relu_stay():
+    declines(rules, HEAD + product("%x, %w, %b", "none") + BIAS, "the product has a bias")
+    before = HEAD + product("%x, %w, %b", "relu") + RELU.format("%0")
+    declines(rules, before, "has an activation")
+
+
+def test_a_maximum_with_another_number_is_no_relu():
+    before = HEAD + PRODUCT + RELU.format("%0").replace("value=0.0", "value=0.5")
+    assert not check(rules, before).declined
+
+
+def test_transposed_operands_become_flags():
+    head = "%x: f32[s0, s1, 8]\n%y: f32[4, 8]\n"
+    before = (
+        head
+        + """
+        %0: f32[s0, 8, s1] = transpose(%x, perm=[0, 2, 1])
+        %1: f32[8, 4] = transpose(%y, perm=[1, 0])
+    """
+    )
+    product = (
+        "%2: f32[s0, s1, 4] = dot_general({}, transpose_a={}, transpose_b={}, activation=none)"
+    )
+    check(
+        rules,
+        before + product.format("%0, %1", "true", "false"),
+        head + product.format("%x, %y", "false", "true"),
+    )
+
+
+def test_a_transpose_of_the_batch_stays():
+    before = f"""
+        %x: f32[2, 3, 4]
+        %y: f32[3, 4, 5]
+        %0: f32[3, 2, 4] = transpose(%x, perm=[1, 0, 2])
+        %1: f32[3, 2, 5] = dot_general(%0, %y, {FLAGS})
+    """
+    declines(rules, before, "more than the last two dims")
