@@ -287,7 +287,9 @@ class _Accumulator:
         self.dtype = what.root.type.dtype
         self.name = text.unique(text.value_name(what.root))
         self.part = f"{self.name}_part"
-        self.blocked = self.dtype.is_float and what.kind in ("sum", "prod") and bool(p.loops)
+        count = d.product([v.extent for v in p.loops])
+        short = isinstance(count, int) and count <= SUM_BLOCK
+        self.blocked = self.dtype.is_float and what.kind in ("sum", "prod") and not short
         self.local = what.local
         self.text = text
         self.function = ""

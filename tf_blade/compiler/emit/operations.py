@@ -10,7 +10,7 @@ from tf_blade.compiler.ir.types import DType
 _SUFFIX = {DType.F32: "f", DType.F64: ""}
 # Functions of the prelude for f32; the C library's for f64.
 _PRELUDE_F32 = frozenset(
-    "exp expm1 log log1p tanh logistic erf erfc sin cos tan pow rsqrt sinh cosh".split()
+    "exp expm1 log log1p tanh logistic erf erfc sin cos tan pow rsqrt".split()
 )
 _PRELUDE_F64 = frozenset("logistic rsqrt".split())
 _LIBRARY = {
@@ -41,7 +41,9 @@ class Expression:
     refusal: str = ""
 
 
-def operation(kind: str, dtype: DType, operand: DType, args: list[str], payload: str | None) -> Expression:
+def operation(
+    kind: str, dtype: DType, operand: DType, args: list[str], payload: str | None
+) -> Expression:
     """The primitive applied to the C++ expressions `args`, of type `operand`, giving `dtype`."""
     x = args[0]
     if kind == "select":
@@ -78,7 +80,13 @@ def _of_floats(kind: str, dtype: DType, args: list[str]) -> Expression:
     own = _PRELUDE_F32 if dtype is DType.F32 else _PRELUDE_F64
     if kind in own or kind in ("max", "min", "sign", "floor_mod"):
         function = f"{kind}_{name}"
-        return Expression(f"{function}({', '.join(args)})", (function,))
+        expression = Expression(f"{function}({', '.join(args)})", (function,))
+        if kind in ("sin", "cos", "tan"):
+            # Beyond, neighbouring numbers are further apart than a period.
+            size = f"__builtin_fabsf({x})"
+            expression.refuses_if = f"{size} > 0x1p45f & {size} < __builtin_inff()"
+            expression.refusal = f"{kind} of a number beyond 2^45"
+        return expression
     return Expression(f"__builtin_{_LIBRARY[kind]}{_SUFFIX[dtype]}({', '.join(args)})")
 
 

@@ -280,7 +280,7 @@ static inline f32 erfc_f32(f32 x) {
 }
 
 //@ sincos:
-// sin(x) and cos(x) for |x| <= 2^52: reduced by multiples of pi / 2 in f64. At most 2 ulp.
+// sin(x) and cos(x) for |x| <= 2^45: reduced by multiples of pi / 2 in f64. At most 2 ulp.
 struct SinCos {
   f32 sin, cos;
 };
