@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any, Protocol
 
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from tf_blade import machine
+from tf_blade import library, machine
 from tf_blade.check import FeedPlan, check, excuse_random_outputs, plan_feeds
 from tf_blade.config import Config
 from tf_blade.errors import ConfigError, MismatchError
@@ -24,7 +23,13 @@ from tf_blade.output_dir import atomic_output, check_output
 from tf_blade.progress import Progress, silent
 from tf_blade.report import LARGE_PROTO_BYTES, REPORT_FILE, CheckReport, Report, SignatureReport
 from tf_blade.runner import Runner
-from tf_blade.signatures import Signature, choose_signatures, read_meta_graph, read_signatures
+from tf_blade.signatures import (
+    Signature,
+    choose_signatures,
+    keeps_state,
+    read_meta_graph,
+    read_signatures,
+)
 from tf_blade.sources import Source, open_source
 from tf_blade.timing import compare_latency, worth_keeping
 
@@ -192,12 +197,13 @@ class _Job:
         self.progress("load the original")
         # Before any work: a model that TensorFlow can't load or feeds that it can't take are the
         # user's to mend.
-        plans = self._plan(self._load(self.source.directory), given)
+        original = self._load(self.source.directory)
+        plans = self._plan(original, given)
         report = self._drive(staging)
         if report.cluster_count == 0:
             self._restore(staging, report, "no cluster could be made; see the reasons of each node")
         else:
-            self._check_and_time(staging, plans, report)
+            self._check_and_time(original, staging, plans, report)
         self._finish(staging, report, time.perf_counter() - start)
         return report
 
@@ -250,12 +256,19 @@ class _Job:
             original, self.meta_graph, self.signatures, given, self.config, self.progress
         )
 
-    def _check_and_time(self, staging: Path, plans: Mapping[str, FeedPlan], report: Report) -> None:
+    def _check_and_time(
+        self,
+        original: Runner,
+        staging: Path,
+        plans: Mapping[str, FeedPlan],
+        report: Report,
+    ) -> None:
         if not self.config.check and not self.config.timing_seconds:
             self._skip_check(report)
             return
-        # Loaded afresh: planning ran the original, and it may write variables.
-        original = self._load(self.source.directory)
+        # Planning ran the original: if that left traces, it must start afresh like the other.
+        if keeps_state(self.meta_graph, self.signatures):
+            original = self._load(self.source.directory)
         optimized = self._load(staging)
         if self.config.check:
             before = _fallbacks()
@@ -418,5 +431,4 @@ def _proto_bytes(directory: Path) -> int:
 
 def _fallbacks() -> dict[str, int]:
     """Fallbacks of clusters in this process so far, by cause."""
-    library = sys.modules.get("tf_blade.library")  # never loaded: nothing of ours ran
-    return dict(library.counters().fallbacks) if library is not None else {}
+    return library.counters().fallbacks

@@ -61,9 +61,12 @@ def _op_library() -> Finding:
     from tf_blade import library
 
     try:
-        return Finding("op library", "ok", str(library.load_ops()))
+        library.load_ops()
+        built_for = library.build_info()["tensorflow"]
     except TfBladeError as error:
         return Finding("op library", "missing", str(error))
+    detail = f"{library.library_path()}, built for TensorFlow {built_for}"
+    return Finding("op library", "ok", detail)
 
 
 def _compilers() -> Iterator[Finding]:

@@ -30,6 +30,7 @@ class Runner:
 
     def __init__(self, directory: str | os.PathLike[str], tags: tuple[str, ...]) -> None:
         self.directory = os.fspath(directory)
+        self.tags = tags
         self.model = load_saved_model(self.directory, tags)
 
     def function(self, signature: str) -> Any:

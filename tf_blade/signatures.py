@@ -13,6 +13,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow.python.framework import op_def_registry
 
 from tf_blade.errors import ConfigError, SavedModelError, SignatureError
 from tf_blade.graph.types import Shape, TensorInfo
@@ -30,8 +31,8 @@ class Signature:
       name: its key.
       inputs, outputs: name -> dtype and partly known shape. Sparse and composite tensors are in
         `composite_inputs` / left out of `outputs` instead.
-      tensors: names of the graph tensors behind inputs and outputs; equal for signatures that are
-        one and the same computation in a TF1-format graph.
+      tensors: the graph tensors behind inputs and outputs, as text; equal for signatures that are
+        one and the same computation of the main graph under two names.
       composite_inputs: inputs that are SparseTensors or other composites.
     """
 
@@ -115,8 +116,9 @@ def read_signatures(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, Signat
             for key, info in sorted(proto.outputs.items())
             if info.WhichOneof("encoding") == "name"
         }
-        tensors = sorted(info.name for info in plain.values())
-        tensors += sorted(str(info) for info in proto.outputs.values())
+        tensors = [f"{key} <- {info.name}" for key, info in sorted(plain.items())]
+        for key, info in sorted(proto.outputs.items()):
+            tensors += [f"{key} -> {text}" for text in _names(info)]
         composite = tuple(sorted(set(proto.inputs) - set(plain)))
         found[name] = Signature(name, inputs, outputs, tuple(tensors), composite)
     return found
@@ -150,6 +152,49 @@ def default_signature(found: Iterable[str]) -> str:
     """The signature that a plain call means: serving_default, else the first."""
     names = list(found)
     return DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in names else names[0]
+
+
+# Stateful to TensorFlow, but a call leaves no trace that a later call could see.
+_TRACELESS = frozenset(
+    {
+        "Assert",
+        "AnonymousHashTable",
+        "BladeCluster",
+        "Case",
+        "HashTable",
+        "HashTableV2",
+        "If",
+        "LookupTableFindV2",
+        "LookupTableSizeV2",
+        "Placeholder",
+        "PrintV2",
+        "ReadVariableOp",
+        "ResourceGather",
+        "ResourceGatherNd",
+        "StatefulPartitionedCall",
+        "VarHandleOp",
+        "VarIsInitializedOp",
+        "Variable",
+        "VariableV2",
+        "While",
+    }
+)
+
+
+def keeps_state(meta_graph: meta_graph_pb2.MetaGraphDef, signatures: Iterable[str]) -> bool:
+    """Whether calls of these signatures may change the answers of later calls (writes, random ops).
+
+    Errs on the side of True.
+    """
+    for name in signatures:
+        for node in reachable_nodes(meta_graph, name):
+            op = op_def_registry.get(node.op)
+            # An unknown name is a function called like an op: its body is looked at, too.
+            if op is not None and op.is_stateful and node.op not in _TRACELESS:
+                return True
+            if node.op in ("Assign", "AssignAdd", "AssignSub") or node.op.startswith("Scatter"):
+                return True  # on reference variables TensorFlow does not call them stateful
+    return False
 
 
 def reachable_nodes(
