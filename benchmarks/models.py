@@ -17,8 +17,9 @@ definition and only its original is timed.
   unchanged             came out as they went in
   min_speedup           over all models and sizes; wrong ones included, failed ones not
   geomean_speedup       geometric mean over the same
-  clustered_share       nodes inside clusters / all nodes that the signatures execute, over all models;
-                        functions inlined and constants folded first; unchanged models count as 0 inside
+  clustered_share       nodes inside clusters / all nodes of the serving signatures, over all
+                        models, functions inlined and constants folded first; a model that came
+                        out unchanged has none inside
   max_optimize_seconds  longest `optimize` call
 """
 
@@ -45,6 +46,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 _DEFAULT_MODELS = _ROOT.parent / "shared" / "models"
 _ZOO = _ROOT / "build" / "models"
 _SECONDS = {False: 4.0, True: 0.3}
+_WIDTH = 150
 _TIME_LIMIT = 1800  # seconds a step of one model may take before it counts as failed
 
 
@@ -68,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """Rows (one a model and size) and the summary."""
-    console = Console()
+    console = Console(width=max(_WIDTH, Console().width))
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="tf_blade_models_") as scratch:
         for case in _cases(arguments, console.print):

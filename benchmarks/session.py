@@ -283,7 +283,7 @@ def _tensor(array: np.ndarray, dtype: int) -> int:
     expected = tf.dtypes.as_dtype(dtype).as_numpy_dtype
     if array.dtype != expected:
         raise TypeError(f"a feed is {array.dtype}, the signature wants {np.dtype(expected)}")
-    array = np.ascontiguousarray(array)
+    array = array.copy(order="C")  # not ascontiguousarray: that makes a scalar a vector
     tensor = api.TF_AllocateTensor(dtype, dims, array.ndim, array.nbytes)
     ctypes.memmove(api.TF_TensorData(tensor), array.ctypes.data, array.nbytes)
     return int(tensor)

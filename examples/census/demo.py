@@ -43,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, help="census rows to use (default: all)")
     parser.add_argument("--steps", type=int, default=120, help="training steps")
     parser.add_argument("--seconds", type=float, default=4.0, help="timing, for each batch size")
+    parser.add_argument(
+        "--optimize-seconds", type=float, default=10.0, help="timing inside `optimize`"
+    )
     arguments = parser.parse_args(argv)
     console = Console(width=max(100, Console().width))
     original, optimized = arguments.output / "original", arguments.output / "optimized"
@@ -62,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             str(optimized),
             inputs=samples,
             signatures=[model.SIGNATURE],
+            config=tf_blade.Config(timing_seconds=arguments.optimize_seconds),
             overwrite=True,
         )
     console.print(f"Optimised SavedModel: {optimized}\n")

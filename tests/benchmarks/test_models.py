@@ -1,0 +1,201 @@
+"""The `models` benchmark on models that take no time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks import cases, model_worker, models, zoo
+from benchmarks.__main__ import main
+
+SUMMARY = {
+    "models",
+    "wrong",
+    "failed",
+    "unchanged",
+    "min_speedup",
+    "geomean_speedup",
+    "clustered_share",
+    "max_optimize_seconds",
+}
+
+
+class Dense(tf.Module):
+    def __init__(self, factor=1.0):
+        super().__init__()
+        values = np.random.default_rng(1).normal(size=(6, 5)).astype(np.float32)
+        self.weight = tf.Variable(values * factor)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 6], tf.float32, "x")])
+    def __call__(self, x):
+        y = tf.matmul(x, self.weight)
+        return {"y": tf.nn.softmax(tf.nn.relu(y) * 2.0 + 1.0), "largest": tf.argmax(y, axis=1)}
+
+
+class Counting(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.total = tf.Variable(0.0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 6], tf.float32, "x")])
+    def __call__(self, x):
+        return {"total": self.total.assign_add(tf.reduce_sum(tf.exp(x) * x + 1.0))}
+
+
+def save(model, directory):
+    signature = model.__call__.get_concrete_function()
+    tf.saved_model.save(model, str(directory / "saved_model"), signatures=signature)
+    random = np.random.default_rng(2)
+    feeds = {
+        size: {"x": random.normal(size=(batch, 6)).astype(np.float32)}
+        for size, batch in (("small", 1), ("large", 33))
+    }
+    cases.write_case(directory, "serving_default", "test", feeds)
+    return cases.read_case(directory)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    save(Dense(), tmp_path / "models" / "dense")
+    return tmp_path / "models"
+
+
+def run(folder, tmp_path, *options):
+    path = tmp_path / "record.json"
+    where = ["--models-dir", str(folder), "--json", str(path)]
+    code = main(["models", "--quick", "--seconds", "0.05", *where, *options])
+    return code, json.loads(path.read_text())
+
+
+def test_quick_run_leaves_rows_and_the_whole_summary(folder, tmp_path, capsys):
+    save(Counting(), folder / "counting")
+    code, record = run(folder, tmp_path)
+    assert code == 0, record["rows"]
+    assert set(record["summary"]) == SUMMARY
+    assert record["summary"]["models"] == 2 and record["summary"]["wrong"] == 0
+    assert [(row["model"], row["size"]) for row in record["rows"]] == [
+        ("counting", "small"),
+        ("counting", "large"),
+        ("dense", "small"),
+        ("dense", "large"),
+    ]
+    for row in record["rows"]:
+        assert row["wrong"] is False and row["speedup"]["value"] > 0
+        assert row["original_ms"]["median_ms"] > 0
+        assert row["unchanged"] or row["optimized_ms"]["median_ms"] > 0
+        assert row["clustered_nodes"] <= row["nodes"]
+    assert "dense" in capsys.readouterr().out
+
+
+def test_noise_run_compares_the_original_with_itself(folder, tmp_path):
+    code, record = run(folder, tmp_path, "--noise", "--only", "dense")
+    assert code == 0
+    assert [row["max_abs_error"] for row in record["rows"]] == [0.0, 0.0]
+
+
+def test_model_that_cannot_be_read_is_a_failed_row(folder, tmp_path):
+    save(Dense(), folder / "broken")
+    (folder / "broken" / "saved_model" / "saved_model.pb").write_bytes(b"\xff not a model")
+    code, record = run(folder, tmp_path, "--noise")
+    assert code == 1
+    assert record["summary"]["failed"] == 1 and record["summary"]["wrong"] == 1
+    assert record["summary"]["models"] == 2
+    (row,) = [row for row in record["rows"] if row["model"] == "broken"]
+    assert row["wrong"] and row["error"].startswith("measure ended with")
+
+
+def measure(case, optimized, tmp_path):
+    task = model_worker.Task(str(case.directory), str(optimized), "", seconds=0.01, quick=True)
+    return model_worker.measure(task)
+
+
+def test_different_answers_are_called_wrong(folder, tmp_path):
+    case = cases.read_case(folder / "dense")
+    other = save(Dense(factor=1.01), tmp_path / "other")
+    for row in measure(case, other.saved_model, tmp_path):
+        assert row["wrong"] and "output 'y'" in row["message"]
+
+
+def test_stored_answers_are_what_is_asked_for(folder, tmp_path):
+    case = cases.read_case(folder / "dense")
+    rows = measure(case, case.saved_model, tmp_path)
+    assert all("original_gives_stored_answers" not in row for row in rows)
+    answers = {"y": np.zeros((1, 5), np.float32)}
+    cases.write_tensors(case.directory / "answers" / "small", answers)
+    row = measure(case, case.saved_model, tmp_path)[0]
+    assert row["original_gives_stored_answers"] is False and not row["wrong"]
+
+
+def test_state_is_compared_call_by_call(tmp_path):
+    case = save(Counting(), tmp_path / "counting")
+    for row in measure(case, case.saved_model, tmp_path):
+        assert not row["wrong"]
+    forgetful = save(Dense(), tmp_path / "dense")
+    for row in measure(case, forgetful.saved_model, tmp_path):
+        assert row["wrong"] and "'total' is missing" in row["message"]
+
+
+def row(model, speedup=None, **values):
+    found = {"model": model, "wrong": False, **values}
+    return found | ({"speedup": {"value": speedup}} if speedup else {})
+
+
+def test_summary_counts_models_once_and_speed_ups_by_row():
+    rows = [
+        row("a", 2.0, nodes=10, clustered_nodes=5, optimize_seconds=3.0),
+        row("a", 0.5, nodes=10, clustered_nodes=5, optimize_seconds=3.0),
+        row("b", 1.0, nodes=10, clustered_nodes=0, unchanged=True, optimize_seconds=1.0),
+        row("c", nodes=0) | {"wrong": True, "error": "crash"},
+        row("d", 4.0, nodes=20, clustered_nodes=15) | {"wrong": True},
+    ]
+    summary = models.summarize(rows)
+    assert set(summary) == SUMMARY
+    assert summary == {
+        "models": 4,
+        "wrong": 2,
+        "failed": 1,
+        "unchanged": 1,
+        "min_speedup": 0.5,
+        "geomean_speedup": pytest.approx(4.0**0.25),
+        "clustered_share": pytest.approx(20 / 40),
+        "max_optimize_seconds": 3.0,
+    }
+
+
+def test_unknown_model_of_the_zoo_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no model called nonsense"):
+        zoo.build_zoo(tmp_path, ["nonsense"])
+
+
+@pytest.mark.parametrize("name", ["deepctr_din", "basic_pitch"])
+def test_zoo_builds_models_that_run(tmp_path, name):
+    (case,) = zoo.build_zoo(tmp_path, [name], say=lambda text: None)
+    assert case.sizes == ["small", "large"]
+    with model_worker._call(case.saved_model, case.signature, case.feeds("large")) as call:
+        outputs = call.outputs()
+    assert outputs and all(np.isfinite(value).all() for value in outputs.values())
+    assert all(value.std() > 0 for value in outputs.values())
+
+
+def test_failed_build_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(zoo, "names", lambda: ["deepctr_none"])
+    with pytest.raises(RuntimeError, match="building 'deepctr_none' failed"):
+        zoo.build_zoo(tmp_path, ["deepctr_none"], say=lambda text: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_benchmark_has_help(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["models", "--help"])
+    assert stopped.value.code == 0
+    assert "geomean_speedup" in capsys.readouterr().out
+
+
+def test_arguments_have_defaults():
+    parser = argparse.ArgumentParser()
+    models.add_arguments(parser)
+    assert parser.parse_args([]).only == []
