@@ -118,7 +118,9 @@ def call(*command: object) -> None:
     except FileNotFoundError:
         raise SystemExit("cmake isn't installed: pip install cmake ninja") from None
     except subprocess.CalledProcessError as error:
-        raise SystemExit(f"the C++ build failed (exit code {error.returncode}), see above") from None
+        raise SystemExit(
+            f"the C++ build failed (exit code {error.returncode}), see above"
+        ) from None
 
 
 def replace(source: Path, target: Path) -> None:

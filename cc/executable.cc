@@ -194,16 +194,15 @@ bool ParseContainer(std::string_view bytes, Container* container, std::string* e
 std::shared_ptr<const Executable> Executable::Load(std::string_view bytes, std::string* error) {
   Container container;
   if (!ParseContainer(bytes, &container, error)) return nullptr;
-  Registry& registry = Registry::Get();
-  std::lock_guard<std::mutex> lock(registry.mutex);
-  // What is mapped under this hash was checked when it was mapped.
-  if (auto found = registry.mapped.find(container.digest); found != registry.mapped.end()) {
-    if (auto executable = found->second.lock()) return executable;
-    registry.mapped.erase(found);
-  }
   if (Sha256(container.payload) != container.digest) {
     *error = "executable doesn't match its hash (the model's file is damaged)";
     return nullptr;
+  }
+  Registry& registry = Registry::Get();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  if (auto found = registry.mapped.find(container.digest); found != registry.mapped.end()) {
+    if (auto executable = found->second.lock()) return executable;
+    registry.mapped.erase(found);
   }
   auto executable = Map(container.payload, error);
   if (executable != nullptr) registry.mapped[container.digest] = executable;

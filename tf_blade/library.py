@@ -35,7 +35,7 @@ class ClusterCounters:
 
 @dataclass(frozen=True)
 class Counters:
-    """What happened to all clusters in this process. `clusters` maps a cluster's name to its counts."""
+    """What happened to all clusters in this process; `clusters` maps a name to its counts."""
 
     clusters: dict[str, ClusterCounters] = field(default_factory=dict)
 
@@ -72,7 +72,9 @@ def build_info() -> dict[str, object]:
             "tf-blade'"
         ) from None
     except ValueError as error:
-        raise RuntimeLibraryError(f"{_BUILD_INFO} is damaged ({error}): build tf-blade again") from None
+        raise RuntimeLibraryError(
+            f"{_BUILD_INFO} is damaged ({error}): build tf-blade again"
+        ) from None
     assert isinstance(info, dict)
     return info
 

@@ -1,0 +1,101 @@
+// gemm_benchmark [THREADS]: the matrix product's speed by shape, B packed ahead and not.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "cpu_features.h"
+#include "gemm/gemm.h"
+#include "thread_pool.h"
+
+namespace {
+
+using blade::AlignedBuffer;
+
+void ParallelFor(void* ctx, BladeInt total, double cost_cycles, BladeBody body, const void* args) {
+  auto* pool = static_cast<blade::ThreadPool*>(ctx);
+  pool->ParallelFor(total, blade::BlockSize(total, cost_cycles, pool->threads()), body, args);
+}
+
+struct Shape {
+  BladeInt batch, m, n, k;
+  bool transpose_b;
+  int dtype;
+};
+
+// Seconds of the median of many runs.
+template <typename F>
+double Time(F f) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> seconds;
+  const auto start = Clock::now();
+  while (seconds.size() < 5 ||
+         (seconds.size() < 2000 && Clock::now() - start < std::chrono::milliseconds(300))) {
+    const auto before = Clock::now();
+    f();
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - before).count());
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+void Measure(const Shape& s, blade::ThreadPool* pool) {
+  const BladeInt size = s.dtype == BLADE_F64 ? 8 : 4;
+  BladeGemm gemm{};
+  gemm.dtype = s.dtype;
+  gemm.transpose_b = s.transpose_b;
+  gemm.batch = s.batch, gemm.m = s.m, gemm.n = s.n, gemm.k = s.k;
+  gemm.lda = s.k, gemm.ldb = s.transpose_b ? s.k : s.n, gemm.ldc = s.n;
+  gemm.a_stride = s.m * s.k, gemm.b_stride = s.k * s.n, gemm.c_stride = s.m * s.n;
+  AlignedBuffer a(s.batch * s.m * s.k * size), b(s.batch * s.k * s.n * size),
+      c(s.batch * s.m * s.n * size);
+  const auto fill = [&](const AlignedBuffer& buffer, BladeInt n) {
+    for (BladeInt i = 0; i < n; ++i) {
+      if (size == 8) {
+        static_cast<double*>(buffer.data())[i] = 0.25 * static_cast<double>(i % 7);
+      } else {
+        static_cast<float*>(buffer.data())[i] = 0.25f * static_cast<float>(i % 7);
+      }
+    }
+  };
+  fill(a, s.batch * s.m * s.k);
+  fill(b, s.batch * s.k * s.n);
+  gemm.a = a.data(), gemm.b = b.data(), gemm.c = c.data();
+  gemm.b_constant_input = -1;
+  const auto packed = blade::PackB(gemm);
+  const blade::GemmHost host = {ParallelFor, pool, pool->threads()};
+  const double flop = 2.0 * s.batch * s.m * s.n * s.k;
+  const double with = Time([&] { blade::RunGemm(gemm, host, packed.get()); });
+  const double without = Time([&] { blade::RunGemm(gemm, host, nullptr); });
+  std::printf("%s %4lld x %5lld x %5lld x %5lld %s  %9.1f us %7.1f GFLOP/s  %9.1f us %7.1f  %s\n",
+              s.dtype == BLADE_F64 ? "f64" : "f32", (long long)s.batch, (long long)s.m,
+              (long long)s.n, (long long)s.k, s.transpose_b ? "b^T" : "b  ", with * 1e6,
+              flop / with * 1e-9, without * 1e6, flop / without * 1e-9,
+              blade::GemmImplementationName(gemm, nullptr));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  blade::ThreadPool pool(argc > 1 ? std::atoi(argv[1]) : 1);
+  std::printf("%s, %d threads\n", blade::IsaName(blade::BestIsa()), pool.threads());
+  std::printf("     batch     m       n       k       B packed ahead               B as it is\n");
+  for (const int dtype : {BLADE_F32, BLADE_F64}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const BladeInt m : {1, 2, 4, 8, 16, 32})
+        Measure({1, m, 1024, 1024, transpose_b, dtype}, &pool);
+      Measure({1, 1024, 1024, 1024, transpose_b, dtype}, &pool);
+      if (dtype == BLADE_F64) continue;
+      Measure({1, 512, 64, 256, transpose_b, dtype}, &pool);
+      Measure({1, 1, 256, 100, transpose_b, dtype}, &pool);
+      Measure({1, 512, 1, 256, transpose_b, dtype}, &pool);
+      Measure({1, 128, 384, 384, transpose_b, dtype}, &pool);
+      Measure({96, 128, 128, 32, transpose_b, dtype}, &pool);
+      Measure({96, 128, 32, 128, transpose_b, dtype}, &pool);
+      Measure({1, 512, 33, 17, transpose_b, dtype}, &pool);
+    }
+  }
+  return 0;
+}

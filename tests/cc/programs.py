@@ -87,6 +87,8 @@ extern "C" __attribute__((visibility("default"))) const BladeExecutable* blade_e
 }
 """
 
+_FLAGS = ["-x", "c++", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
+
 
 @functools.cache
 def shared_object(source: str, name: str = "tiny", isa: str = BASE_ISA, cost: str = "4.0") -> bytes:
@@ -99,8 +101,7 @@ def shared_object(source: str, name: str = "tiny", isa: str = BASE_ISA, cost: st
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "program.so"
         subprocess.run(
-            [compiler, "-x", "c++", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
-            + ["-o", str(output), "-"],
+            [compiler, *_FLAGS, "-o", str(output), "-"],
             input=text.encode(),
             check=True,
         )
