@@ -189,7 +189,9 @@ class _Maker:
         param = self.builder.param(DType.I32, [1])
         self.inputs.append(np.array([value], np.int32))
         self.keep(param, Fact(abs(value)))
-        symbol = self.builder.content(param)[0]
+        content = self.builder.content(param)
+        assert content is not None
+        symbol = content[0]
         self.bindings[symbol] = value
         return symbol
 
@@ -554,8 +556,9 @@ def _concatenate(m: _Maker) -> None:
         a, b = m.shape(x), m.shape(v)
         return a[:dim] == b[:dim] and a[dim + 1 :] == b[dim + 1 :]
 
-    parts = [x] + [m.value(fits) for _ in range(m.integer(1, 2))]
-    if sum(math.prod(m.sizes(m.shape(v))) for v in parts) > MAX_SIZE:
+    others = [m.value(fits) for _ in range(m.integer(1, 2))]
+    parts = [x, *(v for v in others if v is not None)]
+    if sum(int(math.prod(m.sizes(m.shape(v)))) for v in parts) > MAX_SIZE:
         return
     facts = [m.facts[v] for v in parts]
     fact = Fact(

@@ -108,18 +108,38 @@ def test_gather_picks_along_the_axis_within_each_batch():
 @pytest.mark.parametrize(
     ("line", "a", "b", "expected"),
     [
-        ("i8[1] = add(%a, %b)", np.int8([127]), np.int8([1]), [-128]),
+        ("i8[1] = add(%a, %b)", np.array([127], np.int8), np.array([1], np.int8), [-128]),
         ("i8[] = mul(%a, %b)", np.int8(100), np.int8(3), 44),
-        ("i32[1] = div(%a, %b)", np.int32([-7]), np.int32([2]), [-3]),
-        ("i32[1] = div(%a, %b)", np.int32([-(2**31)]), np.int32([-1]), [-(2**31)]),
-        ("i32[1] = floor_div(%a, %b)", np.int32([-7]), np.int32([2]), [-4]),
-        ("i32[1] = rem(%a, %b)", np.int32([-7]), np.int32([2]), [-1]),
-        ("i32[1] = floor_mod(%a, %b)", np.int32([-7]), np.int32([2]), [1]),
-        ("f32[1] = floor_mod(%a, %b)", f32([5.5]), f32([-2]), [-0.5]),
-        ("u8[1] = shift_right(%a, %b)", np.uint8([255]), np.uint8([200]), [1]),
-        ("i32[2] = shift_left(%a, %b)", np.int32([3, 3]), np.int32([-2, 99]), [3, -(2**31)]),
-        ("f32[2] = max(%a, %b)", f32([np.nan, 1]), f32([1, np.nan]), [np.nan, np.nan]),
-        ("bool[1] = compare(%a, %b, direction=NE)", f32([np.nan]), f32([np.nan]), [True]),
+        ("i32[1] = div(%a, %b)", np.array([-7], np.int32), np.array([2], np.int32), [-3]),
+        (
+            "i32[1] = div(%a, %b)",
+            np.array([-(2**31)], np.int32),
+            np.array([-1], np.int32),
+            [-(2**31)],
+        ),
+        ("i32[1] = floor_div(%a, %b)", np.array([-7], np.int32), np.array([2], np.int32), [-4]),
+        ("i32[1] = rem(%a, %b)", np.array([-7], np.int32), np.array([2], np.int32), [-1]),
+        ("i32[1] = floor_mod(%a, %b)", np.array([-7], np.int32), np.array([2], np.int32), [1]),
+        ("f32[1] = floor_mod(%a, %b)", np.array([5.5], f32), np.array([-2], f32), [-0.5]),
+        ("u8[1] = shift_right(%a, %b)", np.array([255], np.uint8), np.array([200], np.uint8), [1]),
+        (
+            "i32[2] = shift_left(%a, %b)",
+            np.array([3, 3], np.int32),
+            np.array([-2, 99], np.int32),
+            [3, -(2**31)],
+        ),
+        (
+            "f32[2] = max(%a, %b)",
+            np.array([np.nan, 1], f32),
+            np.array([1, np.nan], f32),
+            [np.nan, np.nan],
+        ),
+        (
+            "bool[1] = compare(%a, %b, direction=NE)",
+            np.array([np.nan], f32),
+            np.array([np.nan], f32),
+            [True],
+        ),
     ],
 )
 def test_binary_corner_cases(line, a, b, expected):
@@ -127,12 +147,12 @@ def test_binary_corner_cases(line, a, b, expected):
 
 
 def test_round_takes_halves_to_even():
-    got = evaluate("f32[4] = round(%a)", f32([0.5, 1.5, 2.5, -2.5]))
+    got = evaluate("f32[4] = round(%a)", np.array([0.5, 1.5, 2.5, -2.5], f32))
     np.testing.assert_array_equal(got, [0, 2, 2, -2])
 
 
 def test_conversion_to_integers_truncates_and_to_bool_compares():
-    a = f32([-1.7, 0.0, 0.4])
+    a = np.array([-1.7, 0.0, 0.4], f32)
     np.testing.assert_array_equal(evaluate("i32[3] = convert(%a, dtype=i32)", a), [-1, 0, 0])
     np.testing.assert_array_equal(
         evaluate("bool[3] = convert(%a, dtype=bool)", a), [True, False, True]
@@ -153,13 +173,17 @@ def test_sums_of_f32_accumulate_in_f64():
 
 
 def test_logistic_of_large_arguments_neither_overflows_nor_loses_nan():
-    got = evaluate("f32[4] = logistic(%a)", f32([-1000, 1000, -50, np.nan]))
+    got = evaluate("f32[4] = logistic(%a)", np.array([-1000, 1000, -50, np.nan], f32))
     np.testing.assert_array_equal(got[:2], [0, 1])
     assert 0 < got[2] < 1e-20 and np.isnan(got[3])
 
 
 def test_dot_general_with_bias_and_relu():
-    a, b, c = f32([[[1, 2]], [[3, 4]]]), f32([[1, -1], [0, np.nan]]), f32([-2, 0])
+    a, b, c = (
+        np.array([[[1, 2]], [[3, 4]]], f32),
+        np.array([[1, -1], [0, np.nan]], f32),
+        np.array([-2, 0], f32),
+    )
     line = (
         "f32[2, 1, 2] = dot_general(%a, %b, %c, transpose_a=false, transpose_b={}, activation={})"
     )
@@ -201,4 +225,4 @@ def test_builder_programs_run():
     got = run(program, [np.ones((2, 3), f32), f32([1, 2])])[0]
     np.testing.assert_array_equal(got, [[2, 2, 2], [3, 3, 3]])
     with pytest.raises(Refused):
-        run(program, [np.ones((2, 3), f32), f32([1, 2, 3])])
+        run(program, [np.ones((2, 3), f32), np.array([1, 2, 3])], f32)

@@ -36,10 +36,11 @@ def test_ones_are_dropped_before_a_broadcast():
 
 
 def test_a_symbolic_dim_is_never_taken_for_a_one():
-    check(
-        rules,
-        "%x: f32[s0, s1]\n%0: f32[2, s0, s1] = broadcast_in_dim(%x, shape=[2, s0, s1], dims=[1, 2])",
-    )
+    before = """
+        %x: f32[s0, s1]
+        %0: f32[2, s0, s1] = broadcast_in_dim(%x, shape=[2, s0, s1], dims=[1, 2])
+    """
+    check(rules, before)
 
 
 def test_a_transposed_broadcast_is_another_broadcast():

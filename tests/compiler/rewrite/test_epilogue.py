@@ -8,9 +8,9 @@ HEAD = """
     %w: f32[8, 4]
     %b: f32[4]
 """
-PRODUCT = (
-    "%0: f32[s0, 4] = dot_general(%x, %w, transpose_a=false, transpose_b=false, activation=none)"
-)
+FLAGS = "transpose_a=false, transpose_b=false, activation=none"
+PRODUCT = f"%0: f32[s0, 4] = dot_general(%x, %w, {FLAGS})"
+
 BIAS = """
     %1: f32[s0, 4] = broadcast_in_dim(%b, shape=[s0, 4], dims=[1])
     %2: f32[s0, 4] = add(%0, %1)

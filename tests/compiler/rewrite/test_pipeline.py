@@ -9,7 +9,7 @@ from tf_blade.compiler.ir.interpreter import Refused, run
 from tf_blade.compiler.ir.parser import parse
 from tf_blade.compiler.rewrite import RewriteLog, rewrite
 
-RANDOM = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+RANDOM = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @given(cases())

@@ -125,7 +125,7 @@ class Match:
         self.new_ops: list[Op] = []
         self._names = names
         self._sweep = sweep
-        self._source = merge_sources(*(matched.source for matched in ops))
+        self._ops = ops
 
     def __getattr__(self, name: str) -> Value:
         try:
@@ -141,7 +141,8 @@ class Match:
     def make(self, kind: str, operands: Sequence[Value], /, **attrs: Any) -> Value:
         """The result of a new op; its source is that of all matched ops."""
         result = Value(self._sweep.fresh_name(), infer_type(kind, list(operands), attrs))
-        result.op = Op(kind, list(operands), attrs, result, self._source)
+        source = merge_sources(*(matched.source for matched in self._ops))
+        result.op = Op(kind, list(operands), attrs, result, source)
         self.new_ops.append(result.op)
         return result
 
