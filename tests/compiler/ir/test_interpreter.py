@@ -106,44 +106,25 @@ def test_gather_picks_along_the_axis_within_each_batch():
 
 
 @pytest.mark.parametrize(
-    ("line", "a", "b", "expected"),
+    ("line", "dtype", "a", "b", "expected"),
     [
-        ("i8[1] = add(%a, %b)", np.array([127], np.int8), np.array([1], np.int8), [-128]),
-        ("i8[] = mul(%a, %b)", np.int8(100), np.int8(3), 44),
-        ("i32[1] = div(%a, %b)", np.array([-7], np.int32), np.array([2], np.int32), [-3]),
-        (
-            "i32[1] = div(%a, %b)",
-            np.array([-(2**31)], np.int32),
-            np.array([-1], np.int32),
-            [-(2**31)],
-        ),
-        ("i32[1] = floor_div(%a, %b)", np.array([-7], np.int32), np.array([2], np.int32), [-4]),
-        ("i32[1] = rem(%a, %b)", np.array([-7], np.int32), np.array([2], np.int32), [-1]),
-        ("i32[1] = floor_mod(%a, %b)", np.array([-7], np.int32), np.array([2], np.int32), [1]),
-        ("f32[1] = floor_mod(%a, %b)", np.array([5.5], f32), np.array([-2], f32), [-0.5]),
-        ("u8[1] = shift_right(%a, %b)", np.array([255], np.uint8), np.array([200], np.uint8), [1]),
-        (
-            "i32[2] = shift_left(%a, %b)",
-            np.array([3, 3], np.int32),
-            np.array([-2, 99], np.int32),
-            [3, -(2**31)],
-        ),
-        (
-            "f32[2] = max(%a, %b)",
-            np.array([np.nan, 1], f32),
-            np.array([1, np.nan], f32),
-            [np.nan, np.nan],
-        ),
-        (
-            "bool[1] = compare(%a, %b, direction=NE)",
-            np.array([np.nan], f32),
-            np.array([np.nan], f32),
-            [True],
-        ),
+        ("i8[1] = add(%a, %b)", np.int8, [127], [1], [-128]),
+        ("i8[] = mul(%a, %b)", np.int8, 100, 3, 44),
+        ("i32[1] = div(%a, %b)", np.int32, [-7], [2], [-3]),
+        ("i32[1] = div(%a, %b)", np.int32, [-(2**31)], [-1], [-(2**31)]),
+        ("i32[1] = floor_div(%a, %b)", np.int32, [-7], [2], [-4]),
+        ("i32[1] = rem(%a, %b)", np.int32, [-7], [2], [-1]),
+        ("i32[1] = floor_mod(%a, %b)", np.int32, [-7], [2], [1]),
+        ("f32[1] = floor_mod(%a, %b)", f32, [5.5], [-2], [-0.5]),
+        ("u8[1] = shift_right(%a, %b)", np.uint8, [255], [200], [1]),
+        ("i32[2] = shift_left(%a, %b)", np.int32, [3, 3], [-2, 99], [3, -(2**31)]),
+        ("f32[2] = max(%a, %b)", f32, [np.nan, 1], [1, np.nan], [np.nan, np.nan]),
+        ("bool[1] = compare(%a, %b, direction=NE)", f32, [np.nan], [np.nan], [True]),
     ],
 )
-def test_binary_corner_cases(line, a, b, expected):
-    np.testing.assert_array_equal(evaluate(line, np.asarray(a), np.asarray(b)), expected)
+def test_binary_corner_cases(line, dtype, a, b, expected):
+    got = evaluate(line, np.array(a, dtype), np.array(b, dtype))
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_round_takes_halves_to_even():
@@ -222,7 +203,7 @@ def test_builder_programs_run():
     b = Builder("p")
     x, y = b.param(DType.F32, [None, 3]), b.param(DType.F32, [None])
     program = b.finish([b.add(x, b.reshape(y, [b.shape(y)[0], 1]))])
-    got = run(program, [np.ones((2, 3), f32), f32([1, 2])])[0]
+    got = run(program, [np.ones((2, 3), f32), np.array([1, 2], f32)])[0]
     np.testing.assert_array_equal(got, [[2, 2, 2], [3, 3, 3]])
     with pytest.raises(Refused):
-        run(program, [np.ones((2, 3), f32), np.array([1, 2, 3])], f32)
+        run(program, [np.ones((2, 3), f32), np.array([1, 2, 3], f32)])
