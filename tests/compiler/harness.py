@@ -83,7 +83,7 @@ def reference(prepared: Prepared, inputs: Sequence[np.ndarray]) -> list[np.ndarr
     """TensorFlow's results; None when it reports an error for these inputs."""
     try:
         results = prepared.concrete(*(tf.constant(x) for x in inputs))
-    except tf.errors.InvalidArgumentError:
+    except (tf.errors.InvalidArgumentError, tf.errors.InternalError):
         return None
     return [x.numpy() for x in tf.nest.flatten(results)]
 

@@ -200,7 +200,9 @@ def _making() -> Iterator[Case]:
         lambda x: x + tf.constant([[1.5, -2.5], [np.inf, 0.0]]),
         (Arg("f32", ("n", 1, 2), finite),),
     )
-    yield Case("Const.splat", lambda x: x + tf.fill([3, 40], 2.5), (Arg("f32", ("n", 1), finite),))
+    yield Case(
+        "Const.splat", lambda x: x + tf.fill([3, 40], 2.5), (Arg("f32", ("n", 1, 40), finite),)
+    )
     yield Case("Const.empty", lambda: tf.constant(np.zeros((0, 3), np.float32)), ())
     for dtype in ("f32", "i64", "bool"):
         value = Arg(dtype, (), anything)

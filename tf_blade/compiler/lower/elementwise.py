@@ -39,6 +39,7 @@ _UNARY = {
         "Floor": "floor",
         "Ceil": "ceil",
         "Rint": "round",
+        "Round": "round",
     },
     SIGNED: {"Neg": "neg", "Abs": "abs", "Sign": "sign"},
     INTEGERS: {"Invert": "not"},
@@ -107,12 +108,6 @@ def is_zero(b: Builder, x: Value) -> Value:
 def trunc(b: Builder, x: Value) -> Value:
     """Floats rounded toward zero."""
     return b.select(b.compare("LT", x, number(b, 0, x)), b.unary("ceil", x), b.unary("floor", x))
-
-
-@lower("Round", dtypes=NUMBERS)
-def round_half_to_even(b: Builder, x: Value) -> Value:
-    """The nearest integer, halves to even; integers stay as they are."""
-    return b.unary("round", x) if x.type.dtype.is_float else x
 
 
 @lower("Square", dtypes=NUMBERS)
