@@ -158,7 +158,10 @@ def placeholders() -> dict[str, Any]:
 def logits(inputs: dict[str, Any], columns: Columns) -> Any:
     """The model itself: float32 [batch, 1] in the current graph."""
     features = dict(inputs)
-    features["occupation_weight"] = tf.cast(inputs["hours_per_week"], tf.float32) / 40.0
+    # A column drops empty ids and zero weights each by itself: they must be in the same places.
+    hours = tf.maximum(tf.cast(inputs["hours_per_week"], tf.float32), 1.0)
+    known = tf.cast(tf.not_equal(inputs["occupation"], ""), tf.float32)
+    features["occupation_weight"] = hours / 40.0 * known
     # `linear_model` and `input_layer` take over the dict they are given: hand each its own.
     with v1.variable_scope("wide"):
         wide = v1.feature_column.linear_model(dict(features), columns.wide)
