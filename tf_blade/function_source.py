@@ -33,7 +33,9 @@ def save_function(function: Any, path: str) -> None:
     module = tf.Module()
     # Saving finds variables and tables through the module; the function only knows handles.
     module.captured = _captured_objects(function, concrete)
-    module.__call__ = function
+    call = _call_function(function, concrete)
+    if call is not None:
+        module.__call__ = call
     try:
         tf.saved_model.save(module, path, signatures={DEFAULT_SIGNATURE: signature})
     except AssertionError as error:
@@ -66,6 +68,20 @@ def _concrete(function: Any) -> Any:
         "Give it one, @tf.function(input_signature=[tf.TensorSpec(…)]), or pass "
         "function.get_concrete_function(tf.TensorSpec(…))."
     )
+
+
+def _call_function(function: Any, concrete: Any) -> Any:
+    """The function under its own argument structure, or None if that has more than tensors.
+
+    A function without input_signature is wrapped: saving it would trace the user's object again.
+    """
+    if getattr(function, "input_signature", None) is not None:
+        return function
+    arguments, keywords = concrete.structured_input_signature
+    leaves = tf.nest.flatten(arguments)
+    if keywords or not all(isinstance(leaf, tf.TypeSpec) for leaf in leaves):
+        return None
+    return tf.function(lambda *args: concrete(*args), input_signature=arguments)
 
 
 def _inputs(concrete: Any) -> tuple[list[str], list[tf.TensorSpec]]:

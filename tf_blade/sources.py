@@ -144,4 +144,11 @@ def _save_tf_keras(model: Any, path: str) -> None:
 
 def _save_loaded(model: Any, signatures: Any, path: str) -> None:
     # The object doesn't remember its folder, and its variables may have changed since.
+    for signature in signatures.values():
+        for op in signature.graph.get_operations():
+            if op.type in ("VariableV2", "Variable"):
+                raise InputError(
+                    f"the loaded model has a reference variable ('{op.name}'), which TensorFlow "
+                    "can't save again. Pass its SavedModel folder instead."
+                )
     tf.saved_model.save(model, path, signatures=dict(signatures))
