@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tensorflow.core.framework import attr_value_pb2
 
-from tf_blade.graph.graph import Library, Node, TensorRef
+from tf_blade.graph.graph import Graph, Library, Node, TensorRef
 
 PLAIN_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
@@ -56,7 +56,23 @@ def callee(node: Node, library: Library) -> str | None:
     return node.op if node.op in library else None
 
 
-def compiled_by_xla(attrs: dict[str, attr_value_pb2.AttrValue]) -> bool:
+def called_functions(graph: Graph) -> list[str]:
+    """Library functions that the graph reaches: in any attribute, by name, directly or not."""
+    library = graph.library
+    todo: list[str] = []
+    for node in graph:
+        todo += _references(node.op, node.attrs, library)
+    found: dict[str, None] = {}
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found[name] = None
+            for proto in library[name].node_def:
+                todo += _references(proto.op, proto.attr, library)
+    return list(found)
+
+
+def compiled_by_xla(attrs: Mapping[str, attr_value_pb2.AttrValue]) -> bool:
     """Whether a call node's or a function's attributes hand the body to XLA."""
     return "_XlaMustCompile" in attrs and attrs["_XlaMustCompile"].b
 
@@ -71,6 +87,16 @@ def is_inlinable(node: Node, library: Library) -> bool:
         for attrs in (node.attrs, library[name].attr)
         for key in _KEEP_CALL
     )
+
+
+def _references(
+    op: str, attrs: Mapping[str, attr_value_pb2.AttrValue], library: Library
+) -> Iterator[str]:
+    if op in library:
+        yield op
+    if op != "Const":  # the commonest op, and its value may be big
+        for value in attrs.values():
+            yield from (name for name in _function_names(value) if name in library)
 
 
 def _function_names(value: attr_value_pb2.AttrValue) -> Iterator[str]:

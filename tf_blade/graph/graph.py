@@ -27,7 +27,7 @@ class TensorRef(NamedTuple):
     """Output `index` of node `node`."""
 
     node: str
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
 
     def __str__(self) -> str:
         return f"{self.node}:{self.index}"

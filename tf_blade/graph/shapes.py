@@ -7,10 +7,13 @@ from collections.abc import Mapping
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, graph_pb2, types_pb2
 
+from tf_blade.graph.calls import called_functions
 from tf_blade.graph.graph import Graph, TensorRef
 from tf_blade.graph.types import ARG, Shape, TensorInfo
 
 Types = dict[TensorRef, TensorInfo]
+
+_LARGE_CONST_BYTES = 64 << 10
 
 
 def infer_types(
@@ -46,13 +49,21 @@ def infer_types(
             proto.attr.clear()
             proto.attr["dtype"].CopyFrom(attr_value_pb2.AttrValue(type=dtype))
             proto.attr["shape"].CopyFrom(attr_value_pb2.AttrValue(shape=known))
+        elif proto.op == "Const" and proto.attr["value"].tensor.ByteSize() > _LARGE_CONST_BYTES:
+            # No shape depends on so many numbers; importing them would take long.
+            tensor = proto.attr["value"].tensor
+            dtype, known = tensor.dtype, tensor.tensor_shape
+            proto.op = "Placeholder"
+            proto.attr.pop("value")
+            proto.attr["dtype"].CopyFrom(attr_value_pb2.AttrValue(type=dtype))
+            proto.attr["shape"].CopyFrom(attr_value_pb2.AttrValue(shape=known))
         # Recorded by the writer, possibly for another shape: the inference below decides.
         proto.attr.pop("_output_shapes", None)
     if not graph_def.versions.producer:
         # Functions carry no version, and the oldest one takes a scalar's shape for unknown.
         graph_def.versions.producer = tf.version.GRAPH_DEF_VERSION
-    for function in graph.library.values():
-        graph_def.library.function.add().CopyFrom(function)
+    for name in called_functions(graph):  # the whole library would be slow to import
+        graph_def.library.function.add().CopyFrom(graph.library[name])
     scratch = tf.Graph()
     with scratch.as_default():
         tf.graph_util.import_graph_def(_unplaced(graph_def), name="")

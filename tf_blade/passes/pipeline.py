@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tf_blade.graph.graph import Graph
 from tf_blade.passes.context import PassContext
+from tf_blade.passes.cse import cse
+from tf_blade.passes.drop_controls import drop_controls
+from tf_blade.passes.fold_constants import fold_constants
+from tf_blade.passes.freeze_variables import freeze_variables
 from tf_blade.passes.inline_calls import inline_calls
 from tf_blade.passes.prune import prune
+from tf_blade.passes.remove_noops import remove_noops
 
-PASSES = (
-    inline_calls,  # first: all others see only one graph
-    prune,
+PASSES: tuple[Callable[[Graph, PassContext], Graph], ...] = (
+    inline_calls,  # first: all others see one graph
+    prune,  # before freezing: no budget is spent on what nothing uses
+    freeze_variables,
+    drop_controls,  # frozen reads order nothing; their control edges would stop the next three
+    remove_noops,  # constants hide behind Identities
+    fold_constants,
+    remove_noops,  # folding made shapes and permutations constant
+    cse,  # equal Consts first become equal nodes
+    prune,  # what the passes above left unused
 )
 
 

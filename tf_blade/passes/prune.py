@@ -6,38 +6,61 @@ what is fetched runs: what the outputs don't depend on goes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tf_blade.graph.effects import has_effect
 from tf_blade.graph.graph import Graph
 from tf_blade.graph.types import ARG
 from tf_blade.passes.context import PassContext
+from tf_blade.passes.order import reads_constant_state
 
 
 def prune(graph: Graph, ctx: PassContext) -> Graph:
     graph = graph.copy()
+    roots = [ref.node for _, ref in graph.outputs]
     if graph.is_function:
-        graph.control_outputs = _with_effects(graph)
-    todo = [ref.node for _, ref in graph.outputs]
-    todo += [name for _, name in graph.control_outputs]
-    if graph.is_function:
-        todo += [n.name for n in graph if n.op == ARG or has_effect(graph, n)]
-    needed: set[str] = set()
-    while todo:
-        name = todo.pop()
-        if name not in needed:
-            needed.add(name)
-            node = graph.nodes[name]
-            todo += [ref.node for ref in node.inputs] + node.controls
+        roots += [n.name for n in graph if n.op == ARG or has_effect(graph, n)]
+    needed = _ancestors(graph, roots)
+    _keep_control_outputs(graph, needed, ctx)
     unused = [name for name in graph.nodes if name not in needed]
     graph.remove(unused)
     ctx.counts["prune"] += len(unused)
     return graph
 
 
-def _with_effects(graph: Graph) -> list[tuple[str, str]]:
-    """The control outputs that wait for something: they or their ancestors have an effect."""
-    waits: set[str] = set()
-    for node in graph.topological_order():
-        sources = [ref.node for ref in node.inputs] + node.controls
-        if has_effect(graph, node) or any(source in waits for source in sources):
-            waits.add(node.name)
-    return [(name, node) for name, node in graph.control_outputs if node in waits]
+def _keep_control_outputs(graph: Graph, needed: set[str], ctx: PassContext) -> None:
+    """Keeps those control outputs that make a caller wait for effects and for reads of state.
+
+    A node that is there only to be waited for (NoOp) keeps, of what it waits for, what is needed.
+    """
+    kept: list[tuple[str, str]] = []
+    for key, name in graph.control_outputs:
+        waits = [
+            source
+            for source in _ancestors(graph, [name])
+            if source in needed
+            and graph.is_stateful(graph.nodes[source])
+            and not reads_constant_state(graph, graph.nodes[source], ctx)
+        ]
+        if not waits:
+            continue
+        node = graph.nodes[name]
+        if name not in needed:
+            if node.op != "NoOp":
+                continue
+            needed.add(name)
+            node.controls = sorted(waits)
+        kept.append((key, name))
+    graph.control_outputs = kept
+
+
+def _ancestors(graph: Graph, roots: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    todo = list(roots)
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            node = graph.nodes[name]
+            todo += [ref.node for ref in node.inputs] + node.controls
+    return found

@@ -1,8 +1,8 @@
 """What each function argument is bound to: the variable, table or constant every caller passes.
 
 A binding is found by following arguments from where a model's resources come in (captures of the
-object graph's functions, calls in the main graph) through calls, conditionals and loops. An argument
-has a binding only if all call sites agree on it.
+object graph's functions, calls in the main graph) through calls, conditionals and loops. An
+argument has a binding only if all call sites agree on it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PASS_THROUGH = ("Identity", "RefIdentity")
 
 
 class Source(NamedTuple):
-    """Where a value comes from: an object graph's node (kind "object") or a main graph's ("node")."""
+    """Where a value comes from: a node of the object graph ("object") or main graph ("node")."""
 
     kind: str
     name: str

@@ -160,7 +160,7 @@ class _Finder:
     def _visit(self, function: str, signature: str) -> None:
         """Makes the function a region, and then what it calls and can't be inlined."""
         function = self._behind_wrappers(function)
-        if compiled_by_xla(dict(self._bodies.library[function].attr)):
+        if compiled_by_xla(self._bodies.library[function].attr):
             return
         if function not in self._region_of:
             self._region_of[function] = self._twin(function) or self._new_region(function)
