@@ -9,20 +9,23 @@ RUN_STAMP := $(VENV)/.stamp-run
 DEV_STAMP := $(VENV)/.stamp-dev
 BUILD_STAMP := build/.stamp
 
-PY_DIRS := $(wildcard tf_blade feature_column benchmarks examples tests)
-CXX_SOURCES := $(shell find cc ops -name '*.cc' -o -name '*.h' -o -name '*.cu' 2>/dev/null)
-BUILD_FILES := $(wildcard setup.py CMakeLists.txt pyproject.toml) \
-    $(shell find cc ops -name CMakeLists.txt -o -name '*.cmake' 2>/dev/null)
+PY_DIRS := $(wildcard tf_blade feature_column benchmarks examples tests setup.py)
+CXX_SOURCES := $(shell find cc ops -name '*.cc' -o -name '*.h')
+# The header of generated code lives with the printer of that code.
+CXX_FORMATTED := $(CXX_SOURCES) $(shell find tf_blade/compiler -name '*.h')
+BUILT := $(wildcard tf_blade/_lib/libtf_blade_ops.so)
+# CMake, Ninja and the like come from the virtual environment where the machine has none.
+IN_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Two test processes: TensorFlow uses every core in each, and each needs about a gigabyte.
 PYTEST_FLAGS ?= -q -n 2 --dist loadfile
 
-.PHONY: demo test lint check fmt venv build clean distclean
+.PHONY: demo test lint check fmt venv build clean distclean FORCE
 .DEFAULT_GOAL := demo
 
 demo: $(BUILD_STAMP)
-	$(BIN)/python -m examples.census.demo
+	$(IN_VENV) python -m examples.census.demo
 
 test: lint check
 
@@ -30,15 +33,15 @@ lint: $(DEV_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(PY_DIRS)
-	$(if $(CXX_SOURCES),$(BIN)/clang-format --dry-run --Werror $(CXX_SOURCES))
+	$(BIN)/clang-format --dry-run --Werror $(CXX_FORMATTED)
 
 check: $(DEV_STAMP) $(BUILD_STAMP)
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	$(IN_VENV) python -m pytest $(PYTEST_FLAGS)
 
 fmt: $(DEV_STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(if $(CXX_SOURCES),$(BIN)/clang-format -i $(CXX_SOURCES))
+	$(BIN)/clang-format -i $(CXX_FORMATTED)
 
 venv: $(DEV_STAMP) $(BUILD_STAMP)
 	@echo "Ready: . $(BIN)/activate"
@@ -60,14 +63,14 @@ $(DEV_STAMP): requirements-dev.txt requirements-models.txt $(RUN_STAMP)
 	$(PIP) --no-deps -r requirements-models.txt
 	@touch $@
 
-$(BUILD_STAMP): $(RUN_STAMP) $(CXX_SOURCES) $(BUILD_FILES)
+$(BUILD_STAMP): $(RUN_STAMP) $(CXX_SOURCES) setup.py CMakeLists.txt $(if $(BUILT),,FORCE)
 	tools/system_packages.sh $(BIN)/python
-	$(BIN)/python setup.py build_ext --inplace
+	$(IN_VENV) python setup.py --quiet build_ext --inplace
 	@mkdir -p $(@D)
 	@touch $@
 
 clean:
-	rm -rf build dist *.egg-info tf_blade/_lib .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist *.egg-info tf_blade/_lib tf_blade/_runtime*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 distclean: clean

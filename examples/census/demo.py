@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--optimize-seconds", type=float, default=10.0, help="timing inside `optimize`"
     )
     arguments = parser.parse_args(argv)
-    console = Console(width=max(100, Console().width))
+    console = Console(width=max(112, Console().width))
     original, optimized = arguments.output / "original", arguments.output / "optimized"
 
     with _step(console, f"Training on {arguments.rows or 'all'} census rows"):
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             overwrite=True,
         )
     console.print(f"Optimised SavedModel: {optimized}\n")
-    console.print(str(result.report), markup=False, highlight=False)
+    print(result.report)
 
     agree = _check(original, optimized, held_out, trained.test_labels, console)
     _time(original, optimized, samples, arguments.seconds, console)
