@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from tensorflow.core.protobuf import meta_graph_pb2
-
 from tf_blade import library, machine
 from tf_blade.check import FeedPlan, check, excuse_random_outputs, plan_feeds
 from tf_blade.config import Config
@@ -23,13 +21,8 @@ from tf_blade.output_dir import atomic_output, check_output
 from tf_blade.progress import Progress, silent
 from tf_blade.report import LARGE_PROTO_BYTES, REPORT_FILE, CheckReport, Report, SignatureReport
 from tf_blade.runner import Runner
-from tf_blade.signatures import (
-    Signature,
-    choose_signatures,
-    keeps_state,
-    read_meta_graph,
-    read_signatures,
-)
+from tf_blade.saved_model import MetaGraph, Signature
+from tf_blade.signatures import choose_signatures, computation, keeps_state, read_meta_graph
 from tf_blade.sources import Source, open_source
 from tf_blade.timing import compare_latency, worth_keeping
 
@@ -171,8 +164,8 @@ def _prepare(
         driver=driver,
         source=source,
         meta_graph=meta_graph,
-        signatures=choose_signatures(read_signatures(meta_graph), signatures),
-        config=dataclasses.replace(config, tags=tuple(meta_graph.meta_info_def.tags)),
+        signatures=choose_signatures(meta_graph, signatures),
+        config=dataclasses.replace(config, tags=meta_graph.tags),
         progress=progress,
     )
 
@@ -183,7 +176,7 @@ class _Job:
 
     driver: Driver
     source: Source
-    meta_graph: meta_graph_pb2.MetaGraphDef
+    meta_graph: MetaGraph
     signatures: Mapping[str, Signature]
     config: Config
     progress: Progress
@@ -368,7 +361,7 @@ class _Job:
                 tuple(sorted(signature.inputs)),
                 tuple(sorted(signature.outputs)),
             )
-        return signature.tensors
+        return computation(signature)
 
     def _choose_faster(self, staging: Path, report: Report) -> None:
         timed = [latency for found in report.signatures for latency in found.latency]
@@ -392,7 +385,9 @@ class _Job:
                 shutil.rmtree(path)
             else:
                 path.unlink()
-        shutil.copytree(self.source.directory, staging, dirs_exist_ok=True)
+        shutil.copytree(
+            self.source.directory, staging, copy_function=_link_or_copy, dirs_exist_ok=True
+        )
         report.outcome, report.outcome_reason = "unchanged", reason
         if report.cluster_count == 0:
             for found in report.signatures:
@@ -411,7 +406,16 @@ class _Job:
         # A model that was optimised earlier keeps the report of that run.
         if not (report.outcome == "unchanged" and file.exists()):
             file.parent.mkdir(exist_ok=True)
+            file.unlink(missing_ok=True)  # it may be a hard link to the source's own report
             file.write_text(report.to_json())
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    """A hard link, so that large weights lie on the disk once; a copy where that can't be."""
+    try:
+        os.link(os.path.realpath(source), target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def _badness(relative_error: float) -> float:

@@ -11,8 +11,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tensorflow.core.protobuf import meta_graph_pb2
-
 from tf_blade.compare import compare_answers
 from tf_blade.config import Config
 from tf_blade.errors import InputError
@@ -21,7 +19,8 @@ from tf_blade.parse_example import find_features
 from tf_blade.progress import Progress, silent
 from tf_blade.report import CheckReport, OutputCheck
 from tf_blade.runner import Runner, first_line
-from tf_blade.signatures import Signature, reachable_nodes, read_meta_graph, read_signatures
+from tf_blade.saved_model import MetaGraph, Signature
+from tf_blade.signatures import computation, reachable_nodes, read_meta_graph
 from tf_blade.synthesis import synthesise
 
 
@@ -37,7 +36,7 @@ class FeedPlan:
 
 def plan_feeds(
     original: Runner,
-    meta_graph: meta_graph_pb2.MetaGraphDef,
+    meta_graph: MetaGraph,
     signatures: Mapping[str, Signature],
     given: Mapping[str, Sequence[FeedSet]],
     config: Config,
@@ -52,7 +51,8 @@ def plan_feeds(
     plans: dict[str, FeedPlan] = {}
     for i, (name, signature) in enumerate(signatures.items()):
         progress("prepare inputs", i, len(signatures))
-        twin = next((p for p in plans.values() if p.signature.tensors == signature.tensors), None)
+        key = computation(signature)
+        twin = next((p for p in plans.values() if computation(p.signature) == key), None)
         if twin is not None:
             plans[name] = dataclasses.replace(twin, signature=signature)
             continue
@@ -109,11 +109,11 @@ def check(
     reports: dict[str, CheckReport] = {}
     total = sum(len(plan.sets) for plan in plans.values())
     done = 0
-    compared_to = read_signatures(read_meta_graph(optimized.directory, optimized.tags))
+    compared_to = read_meta_graph(optimized.directory, optimized.tags).signatures
     runs: dict[tuple[tuple[str, ...], ...], str] = {}
     for name, plan in plans.items():
-        other = compared_to[name].tensors if name in compared_to else (name,)
-        twin = runs.setdefault((plan.signature.tensors, other), name)
+        other = computation(compared_to[name]) if name in compared_to else (name,)
+        twin = runs.setdefault((computation(plan.signature), other), name)
         if twin != name:
             reports[name] = copy.deepcopy(reports[twin])
             done += len(plan.sets)

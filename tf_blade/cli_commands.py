@@ -21,7 +21,8 @@ from tf_blade.progress import Progress
 from tf_blade.report import LatencyReport, Report, SignatureReport, to_plain
 from tf_blade.report_table import checks_table, latency_table, plain_table, report_renderable
 from tf_blade.runner import Runner
-from tf_blade.signatures import Signature, choose_signatures, read_meta_graph, read_signatures
+from tf_blade.saved_model import Signature
+from tf_blade.signatures import choose_signatures, read_meta_graph
 from tf_blade.timing import compare_latency, geometric_mean, measure
 
 
@@ -76,8 +77,7 @@ def verify(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
     with show_progress(options.json) as progress:
         model = _Model(options.original, options, config)
         plans = model.plans(progress)
-        other = read_signatures(read_meta_graph(options.optimized, config.tags))
-        choose_signatures(other, model.signatures)
+        choose_signatures(read_meta_graph(options.optimized, config.tags), model.signatures)
         checks = check(model.load(), _load(options.optimized, config), plans, config, progress)
         if any(found.mismatches for found in checks.values()):
             excuse_random_outputs(checks, model.load(), model.load(), plans, config)
@@ -114,8 +114,7 @@ def bench(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
         if options.against is None:
             return _bench_alone(data, runner, cases, seconds, progress)
         data["against"] = options.against
-        other = read_signatures(read_meta_graph(options.against, config.tags))
-        choose_signatures(other, model.signatures)
+        choose_signatures(read_meta_graph(options.against, config.tags), model.signatures)
         original = _load(options.against, config)
         rows: list[tuple[str, LatencyReport]] = []
         for i, (name, feeds) in enumerate(cases):
@@ -174,12 +173,13 @@ class _Model:
         self.directory = directory
         self.config = config
         self.meta_graph = read_meta_graph(directory, config.tags)
-        found = read_signatures(self.meta_graph)
-        self.signatures: dict[str, Signature] = choose_signatures(found, options.signature)
+        self.signatures: dict[str, Signature] = choose_signatures(
+            self.meta_graph, options.signature
+        )
         self.given = read_inputs(options.inputs, self.signatures) if options.inputs else {}
 
     def load(self) -> Runner:
-        return Runner(self.directory, tuple(self.meta_graph.meta_info_def.tags))
+        return Runner(self.directory, self.meta_graph.tags)
 
     def plans(self, progress: Progress) -> dict[str, FeedPlan]:
         progress("load the original")
@@ -190,7 +190,7 @@ class _Model:
 
 
 def _load(directory: str, config: Config) -> Runner:
-    return Runner(directory, tuple(read_meta_graph(directory, config.tags).meta_info_def.tags))
+    return Runner(directory, read_meta_graph(directory, config.tags).tags)
 
 
 def _config(options: argparse.Namespace) -> Config:

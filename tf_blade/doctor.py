@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +11,7 @@ from typing import Literal
 
 from tf_blade import __version__, machine
 from tf_blade.config import Config
-from tf_blade.errors import TfBladeError
+from tf_blade.errors import CompilerNotFoundError, TfBladeError
 
 Status = Literal["ok", "missing", "note"]
 
@@ -70,38 +67,21 @@ def _op_library() -> Finding:
 
 
 def _compilers() -> Iterator[Finding]:
-    used = False
-    for name in ("g++", "clang++", "zig"):
-        command = _command(name)
-        if command is None:
-            continue
-        version = _first_line([*command, "version" if name == "zig" else "--version"])
-        use = "in line after the first" if used else "used to compile kernels"
-        used = True
-        yield Finding(f"compiler {name}", "ok", f"{command[0]}: {version} ({use})")
-    if not used:
-        yield Finding(
-            "compiler",
-            "missing",
-            "no C++ compiler. Install g++ (apt-get install g++), or clang, or pip install ziglang",
-        )
+    from tf_blade.compiler.build import find_compiler
 
-
-def _command(name: str) -> list[str] | None:
-    found = shutil.which(name)
-    if found:
-        return [found]
-    if name == "zig" and importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang"]
-    return None
-
-
-def _first_line(command: list[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"does not run ({error})"
-    return (done.stdout or done.stderr).strip().partition("\n")[0]
+        chosen = find_compiler()
+    except CompilerNotFoundError as error:
+        yield Finding("compiler", "missing", str(error))
+        return
+    yield Finding("compiler", "ok", f"{chosen}, used to compile kernels")
+    for name in ("g++", "clang++", "zig"):
+        try:
+            other = find_compiler(name)
+        except CompilerNotFoundError:
+            continue
+        if other.command != chosen.command:
+            yield Finding("compiler", "note", f"{other}, usable with Config(compiler='{name}')")
 
 
 def _cpu() -> Finding:

@@ -15,8 +15,8 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.framework import tensor_pb2
 
 from tf_blade.errors import InputError, SignatureError
-from tf_blade.graph.types import TensorInfo
-from tf_blade.signatures import Signature, default_signature
+from tf_blade.saved_model import Signature, SignatureTensor
+from tf_blade.signatures import default_signature, describe
 
 ODD_BATCH = 7
 
@@ -84,50 +84,46 @@ def _feed_sets(value: Any) -> list[FeedSet]:
 def _match(sets: list[FeedSet], signatures: Mapping[str, Signature]) -> dict[str, list[FeedSet]]:
     """Fits the sets to every signature with the same input names; to none is an error."""
     names = set(sets[0].values)
-    fitting = [sig for sig in signatures.values() if set(sig.input_names) == names]
+    fitting = [sig for sig in signatures.values() if set(sig.inputs) == names]
     if not fitting:
         # Explain against the signature that comes closest.
+        default = default_signature(signatures)
         best = max(
             signatures.values(),
-            key=lambda sig: (len(names & set(sig.input_names)), sig.name == _default(signatures)),
+            key=lambda sig: (len(names & set(sig.inputs)), sig.name == default),
         )
         _fit(sets[0], best)
     return {sig.name: [_fit(feeds, sig) for feeds in sets] for sig in fitting}
-
-
-def _default(signatures: Mapping[str, Signature]) -> str:
-    return default_signature(signatures)
 
 
 def _fit(feeds: FeedSet, signature: Signature) -> FeedSet:
     """The feeds as arrays of the signature's dtypes. Raises SignatureError where they don't fit."""
     where = f"signature '{signature.name}'"
     for name in feeds.values:
-        if name not in signature.input_names:
-            close = difflib.get_close_matches(name, signature.input_names, n=1)
+        if name not in signature.inputs:
+            close = difflib.get_close_matches(name, signature.inputs, n=1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
             raise SignatureError(
-                f"{where} has no input '{name}' (has: {_short(signature.input_names)}).{hint} "
+                f"{where} has no input '{name}' (has: {_short(list(signature.inputs))}).{hint} "
                 "Rename it in inputs=, or choose another signature with signatures=[…]."
             )
-    missing = [name for name in signature.input_names if name not in feeds.values]
+    missing = [name for name in signature.inputs if name not in feeds.values]
     if missing:
         raise SignatureError(
             f"{where}: {feeds.label} has no value for input '{missing[0]}'"
             + (f" (and {len(missing) - 1} more)" if len(missing) > 1 else "")
-            + f". It needs: {_short(signature.input_names)}."
+            + f". It needs: {_short(list(signature.inputs))}."
         )
     values: dict[str, Any] = {}
-    for name in signature.input_names:
+    for name, info in signature.inputs.items():
         value = feeds.values[name]
-        if name in signature.composite_inputs:
-            values[name] = value
-            continue
-        values[name] = _as_array(value, signature.inputs[name], f"{where}, input '{name}'")
+        # Sparse and composite tensors are TensorFlow's own objects, which it checks itself.
+        dense = info.is_dense
+        values[name] = _as_array(value, info, f"{where}, input '{name}'") if dense else value
     return FeedSet(feeds.label, values)
 
 
-def _as_array(value: Any, info: TensorInfo, where: str) -> np.ndarray:
+def _as_array(value: Any, info: SignatureTensor, where: str) -> np.ndarray:
     if isinstance(value, tf.Tensor):
         value = value.numpy()
     typed = isinstance(value, np.ndarray | np.generic)
@@ -142,7 +138,7 @@ def _as_array(value: Any, info: TensorInfo, where: str) -> np.ndarray:
         )
         if not fits:
             raise SignatureError(
-                f"{where}: shape {list(array.shape)} does not fit the signature's {info}."
+                f"{where}: shape {list(array.shape)} does not fit the signature's {describe(info)}."
             )
     return array
 
@@ -232,7 +228,7 @@ def with_other_batches(sets: Sequence[FeedSet], signature: Signature) -> list[Fe
     batch. A model may still refuse the new sets; whoever runs them must expect that.
     """
     first = sets[0]
-    if signature.composite_inputs or not signature.inputs:
+    if not signature.inputs or not all(info.is_dense for info in signature.inputs.values()):
         return list(sets)
     lengths = {np.shape(v)[0] if np.ndim(v) else -1 for v in first.values.values()}
     shapes = [info.shape for info in signature.inputs.values()]

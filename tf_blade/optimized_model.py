@@ -20,7 +20,6 @@ from tf_blade.signatures import (
     choose_signatures,
     default_signature,
     read_meta_graph,
-    read_signatures,
 )
 
 
@@ -118,10 +117,8 @@ def load(
       RuntimeLibraryError: the op library is missing or was built for another TensorFlow.
     """
     meta_graph = read_meta_graph(directory, tags)
-    choose_signatures(read_signatures(meta_graph), None)
-    model = OptimizedModel(
-        directory, read_report(Path(directory)), tuple(meta_graph.meta_info_def.tags)
-    )
+    choose_signatures(meta_graph, None)
+    model = OptimizedModel(directory, read_report(Path(directory)), meta_graph.tags)
     _ = model.model  # a model that can't be loaded says so here, not at the first call
     return model
 

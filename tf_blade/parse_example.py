@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.example import example_pb2
-from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
-from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow.core.framework import attr_value_pb2, node_def_pb2
+
+from tf_blade.saved_model import MetaGraph
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class ExampleFeature:
 
 
 def find_features(
-    meta_graph: meta_graph_pb2.MetaGraphDef, reachable: Iterable[node_def_pb2.NodeDef]
+    meta_graph: MetaGraph, reachable: Iterable[node_def_pb2.NodeDef]
 ) -> list[ExampleFeature]:
     """The features that the reachable ParseExample and ParseExampleV2 nodes ask for.
 
@@ -108,11 +109,11 @@ def _dense(keys: list[str], node: node_def_pb2.NodeDef) -> Iterator[ExampleFeatu
         yield ExampleFeature(key, tf.dtypes.as_dtype(dtype), count)
 
 
-def _constants(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, np.ndarray]:
+def _constants(meta_graph: MetaGraph) -> dict[str, np.ndarray]:
     """String constants by node name, over all graphs: the names clash rarely, and then agree."""
     found: dict[str, np.ndarray] = {}
-    functions: Iterable[function_pb2.FunctionDef] = meta_graph.graph_def.library.function
-    graphs = [meta_graph.graph_def.node, *(f.node_def for f in functions)]
+    bodies = (function.node_def for function in meta_graph.library.values())
+    graphs = [meta_graph.graph_def.node, *bodies]
     for nodes in graphs:
         for node in nodes:
             if node.op == "Const" and node.attr["dtype"].type == tf.string.as_datatype_enum:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_blade.errors import SavedModelError, SignatureError, TfBladeError
+from tf_blade.signatures import load_ops_for
 
 Feeds = Mapping[str, Any]  # input name -> numpy array (or tf.SparseTensor)
 Answers = dict[str, np.ndarray]
@@ -72,7 +72,7 @@ def load_saved_model(directory: str, tags: tuple[str, ...] | None) -> Any:
     Raises SavedModelError if TensorFlow can't load the model, RuntimeLibraryError if our library
     can't be loaded.
     """
-    _load_op_library(directory)
+    load_ops_for(directory)
     try:
         return tf.saved_model.load(directory, tags=list(tags) if tags else None)
     except TfBladeError:
@@ -81,21 +81,6 @@ def load_saved_model(directory: str, tags: tuple[str, ...] | None) -> Any:
         raise SavedModelError(
             f"TensorFlow can't load '{directory}': {first_line(error)}"
         ) from error
-
-
-def _load_op_library(directory: str) -> None:
-    try:
-        with (
-            open(os.path.join(directory, "saved_model.pb"), "rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        ):
-            needed = data.find(b"BladeCluster") >= 0
-    except (OSError, ValueError):
-        return  # missing or empty: the loader says so
-    if needed:
-        from tf_blade import library
-
-        library.load_ops()
 
 
 def first_line(error: BaseException, limit: int = 300) -> str:

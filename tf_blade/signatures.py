@@ -1,140 +1,86 @@
-"""What a SavedModel's signatures promise: names, dtypes and shapes, read without loading it."""
+"""Which MetaGraph and signatures of a SavedModel are meant, and what they run."""
 
 from __future__ import annotations
 
 import difflib
+import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
-import tensorflow as tf
-from google.protobuf import text_format
-from google.protobuf.message import DecodeError
 from tensorflow.core.framework import function_pb2, node_def_pb2
-from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
-from tf_blade.errors import ConfigError, SavedModelError, SignatureError
-from tf_blade.graph.types import Shape, TensorInfo
+from tf_blade import library, saved_model
+from tf_blade.errors import ConfigError, SignatureError
+from tf_blade.graph.types import TensorInfo
+from tf_blade.saved_model import MetaGraph, Signature, SignatureTensor
 
-# TensorFlow's own entry, run once at load; nobody calls it.
-_INIT_SIGNATURE = "__saved_model_init_op"
 DEFAULT_SIGNATURE = "serving_default"
-
-
-@dataclass(frozen=True)
-class Signature:
-    """One signature of a MetaGraph.
-
-    Attributes:
-      name: its key.
-      inputs, outputs: name -> dtype and partly known shape. Sparse and composite tensors are in
-        `composite_inputs` / left out of `outputs` instead.
-      tensors: the graph tensors behind inputs and outputs, as text; equal for signatures that are
-        one and the same computation of the main graph under two names.
-      composite_inputs: inputs that are SparseTensors or other composites.
-    """
-
-    name: str
-    inputs: Mapping[str, TensorInfo]
-    outputs: Mapping[str, TensorInfo]
-    tensors: tuple[str, ...]
-    composite_inputs: tuple[str, ...] = ()
-
-    @property
-    def input_names(self) -> list[str]:
-        return [*self.inputs, *self.composite_inputs]
 
 
 def read_meta_graph(
     directory: str | os.PathLike[str], tags: Sequence[str] | None = None
-) -> meta_graph_pb2.MetaGraphDef:
+) -> MetaGraph:
     """The MetaGraph of a SavedModel folder that has these tags (None: the only one, or "serve").
 
     Raises:
-      SavedModelError: no such folder, no SavedModel in it, or a file that can't be parsed.
+      SavedModelError: no such folder, no SavedModel in it, files that can't be read, unknown ops.
+      RuntimeLibraryError: the model holds our op and its library can't be loaded.
       ConfigError: no MetaGraph with these tags, or several to choose from.
     """
-    found = _parse(Path(directory))
-    sets = [tuple(sorted(meta.meta_info_def.tags)) for meta in found.meta_graphs]
-    if not sets:
-        raise SavedModelError(f"'{directory}' holds no MetaGraph: the file is empty or cut short.")
+    load_ops_for(directory)
+    metas = {tuple(sorted(meta.tags)): meta for meta in saved_model.read(directory).meta_graphs}
     wanted = tuple(sorted(tags)) if tags else ("serve",)
-    if tags is None and len(sets) == 1:
-        wanted = sets[0]
-    if wanted not in sets:
-        listed = ", ".join(str(list(s)) for s in sets)
+    if tags is None and len(metas) == 1:
+        (wanted,) = metas
+    if wanted not in metas:
+        listed = ", ".join(str(list(found)) for found in metas)
         raise ConfigError(
             f"'{directory}' has no MetaGraph with the tags {list(wanted)} (has: {listed}). "
             "Choose one of them with the config key 'tags'."
         )
-    return found.meta_graphs[sets.index(wanted)]
+    return metas[wanted]
 
 
-def _parse(directory: Path) -> saved_model_pb2.SavedModel:
-    if not directory.exists():
-        raise SavedModelError(f"'{directory}' does not exist.")
-    if not directory.is_dir():
-        raise SavedModelError(
-            f"'{directory}' is a file. Pass the SavedModel's folder, which holds saved_model.pb."
-        )
-    model = saved_model_pb2.SavedModel()
-    binary, text = directory / "saved_model.pb", directory / "saved_model.pbtxt"
+def load_ops_for(directory: str | os.PathLike[str]) -> None:
+    """Loads our op library if the SavedModel in the folder needs it.
+
+    Raises RuntimeLibraryError if it is needed and can't be loaded.
+    """
     try:
-        if binary.exists():
-            model.ParseFromString(binary.read_bytes())
-        elif text.exists():
-            text_format.Parse(text.read_text(), model)
-        else:
-            versions = sorted(p.parent for p in directory.glob("*/saved_model.pb"))
-            hint = f" Did you mean '{versions[-1]}'?" if versions else ""
-            raise SavedModelError(
-                f"'{directory}' is not a SavedModel: it has no saved_model.pb.{hint}"
-            )
-    except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
-        broken = binary if binary.exists() else text
-        raise SavedModelError(
-            f"'{broken}' can't be parsed: it is damaged or cut short ({broken.stat().st_size} "
-            "bytes). Export or copy the model again."
-        ) from error
-    except OSError as error:
-        raise SavedModelError(f"can't read '{directory}': {error.strerror}.") from error
-    return model
+        with (
+            open(os.path.join(directory, "saved_model.pb"), "rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            needed = data.find(b"BladeCluster") >= 0
+    except (OSError, ValueError):
+        return  # missing or empty: the reader says so
+    if needed:
+        library.load_ops()
 
 
-def read_signatures(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, Signature]:
-    """All signatures that can be called, by key."""
-    found: dict[str, Signature] = {}
-    for name, proto in sorted(meta_graph.signature_def.items()):
-        if name == _INIT_SIGNATURE or not proto.outputs:
-            continue
-        plain = {k: v for k, v in proto.inputs.items() if v.WhichOneof("encoding") == "name"}
-        inputs = {key: _tensor_info(info) for key, info in sorted(plain.items())}
-        outputs = {
-            key: _tensor_info(info)
-            for key, info in sorted(proto.outputs.items())
-            if info.WhichOneof("encoding") == "name"
-        }
-        tensors = [f"{key} <- {info.name}" for key, info in sorted(plain.items())]
-        for key, info in sorted(proto.outputs.items()):
-            tensors += [f"{key} -> {text}" for text in _names(info)]
-        composite = tuple(sorted(set(proto.inputs) - set(plain)))
-        found[name] = Signature(name, inputs, outputs, tuple(tensors), composite)
-    return found
+def computation(signature: Signature) -> tuple[str, ...]:
+    """Inputs, outputs and the main graph's tensors behind them: equal for signatures that are one
+    and the same computation under two names."""
+    inputs = [f"{key} <- {info.tensors}" for key, info in signature.inputs.items()]
+    return (*inputs, *(f"{key} -> {info.tensors}" for key, info in signature.outputs.items()))
 
 
-def choose_signatures(
-    found: Mapping[str, Signature], wanted: Iterable[str] | None
-) -> dict[str, Signature]:
+def describe(tensor: SignatureTensor) -> str:
+    """Dtype and shape, as in "float32[?,3]"."""
+    return str(TensorInfo(tensor.dtype, tensor.shape))
+
+
+def choose_signatures(meta_graph: MetaGraph, wanted: Iterable[str] | None) -> dict[str, Signature]:
     """The signatures named, or all of them. Raises SignatureError on an unknown name."""
+    found = {name: meta_graph.signatures[name] for name in sorted(meta_graph.signatures)}
     if not found:
         raise SignatureError(
             "the SavedModel has no signature to call. Save it again with signatures=…, as in "
             "tf.saved_model.save(module, path, signatures={'serving_default': module.function})."
         )
     if wanted is None:
-        return dict(found)
+        return found
     names = [wanted] if isinstance(wanted, str) else list(wanted)
     if not names:
         raise SignatureError(f"signatures=[] leaves nothing to do (has: {', '.join(found)}).")
@@ -181,7 +127,7 @@ _TRACELESS = frozenset(
 )
 
 
-def keeps_state(meta_graph: meta_graph_pb2.MetaGraphDef, signatures: Iterable[str]) -> bool:
+def keeps_state(meta_graph: MetaGraph, signatures: Iterable[str]) -> bool:
     """Whether calls of these signatures may change the answers of later calls (writes, random ops).
 
     Errs on the side of True.
@@ -197,16 +143,13 @@ def keeps_state(meta_graph: meta_graph_pb2.MetaGraphDef, signatures: Iterable[st
     return False
 
 
-def reachable_nodes(
-    meta_graph: meta_graph_pb2.MetaGraphDef, signature: str
-) -> Iterator[node_def_pb2.NodeDef]:
+def reachable_nodes(meta_graph: MetaGraph, signature: str) -> Iterator[node_def_pb2.NodeDef]:
     """Every node that a call of the signature may run, function bodies included, each once."""
-    graph = meta_graph.graph_def
-    nodes = {node.name: node for node in graph.node}
-    library = {f.signature.name: f for f in graph.library.function}
-    proto = meta_graph.signature_def[signature]
+    nodes = {node.name: node for node in meta_graph.graph_def.node}
+    functions_by_name = meta_graph.library
+    outputs = meta_graph.signatures[signature].outputs.values()
     seen: set[str] = set()
-    stack = [_node_name(text) for info in proto.outputs.values() for text in _names(info)]
+    stack = [_node_name(text) for info in outputs for text in info.tensors]
     functions: list[str] = []
     while stack:
         name = stack.pop()
@@ -215,16 +158,16 @@ def reachable_nodes(
         seen.add(name)
         yield nodes[name]
         stack.extend(_node_name(text) for text in nodes[name].input)
-        functions.extend(_called(nodes[name], library))
+        functions.extend(_called(nodes[name], functions_by_name))
     entered: set[str] = set()
     while functions:
         name = functions.pop()
         if name in entered:
             continue
         entered.add(name)
-        for node in library[name].node_def:
+        for node in functions_by_name[name].node_def:
             yield node
-            functions.extend(_called(node, library))
+            functions.extend(_called(node, functions_by_name))
 
 
 def _called(
@@ -238,26 +181,5 @@ def _called(
                 yield func.name
 
 
-def _names(info: meta_graph_pb2.TensorInfo) -> list[str]:
-    kind = info.WhichOneof("encoding")
-    if kind == "coo_sparse":
-        sparse = info.coo_sparse
-        return [
-            sparse.values_tensor_name,
-            sparse.indices_tensor_name,
-            sparse.dense_shape_tensor_name,
-        ]
-    if kind == "composite_tensor":
-        return [name for part in info.composite_tensor.components for name in _names(part)]
-    return [info.name]
-
-
 def _node_name(text: str) -> str:
     return text.lstrip("^").partition(":")[0]
-
-
-def _tensor_info(info: meta_graph_pb2.TensorInfo) -> TensorInfo:
-    shape: Shape = None
-    if not info.tensor_shape.unknown_rank:
-        shape = tuple(None if d.size < 0 else d.size for d in info.tensor_shape.dim)
-    return TensorInfo(tf.dtypes.as_dtype(info.dtype).base_dtype, shape)

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from tf_blade.graph.types import TensorInfo
 from tf_blade.inputs import FeedSet
 from tf_blade.parse_example import ExampleFeature, synthesise_examples
 from tf_blade.runner import first_line
-from tf_blade.signatures import Signature
+from tf_blade.saved_model import Signature, SignatureTensor
 
 _WORDS = ("a", "red", "on", "Private", "seven", "data model", "x1", "ÀÇ", "")
 _SEED = 20240229
@@ -75,10 +74,9 @@ def synthesise(
         such an input two sets with different values.
       runs: runs the original model on a feed set; raises if it fails.
     """
-    for name in signature.input_names:
-        info = signature.inputs.get(name)
-        if info is None or info.dtype in (tf.resource, tf.variant):
-            kind = "a sparse or composite tensor" if info is None else info.dtype.name
+    for name, info in signature.inputs.items():
+        if not info.is_dense or info.dtype in (tf.resource, tf.variant):
+            kind = info.dtype.name if info.is_dense else "a sparse or composite tensor"
             return Synthesised([], f"input '{name}' is {kind}; give sample feeds with inputs=…")
     error: Exception | None = None
     for strategy in STRATEGIES:
@@ -188,7 +186,9 @@ def _neutral(dtype: tf.DType) -> np.ndarray:
     return np.array(0 if dtype == tf.bool else 1).astype(dtype.as_numpy_dtype)
 
 
-def _concrete_shape(info: TensorInfo, size: int, batch: int, strategy: Strategy) -> tuple[int, ...]:
+def _concrete_shape(
+    info: SignatureTensor, size: int, batch: int, strategy: Strategy
+) -> tuple[int, ...]:
     shape = (None,) * strategy.rank if info.shape is None else info.shape
     return tuple(
         dim if dim is not None else batch if axis == 0 else size for axis, dim in enumerate(shape)

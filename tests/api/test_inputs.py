@@ -5,21 +5,20 @@ import pytest
 import tensorflow as tf
 
 from tf_blade.errors import InputError, SignatureError
-from tf_blade.graph.types import TensorInfo
 from tf_blade.inputs import read_inputs, with_other_batches
-from tf_blade.signatures import Signature
+from tf_blade.saved_model import Signature, SignatureTensor
 
 PREDICT = Signature(
     "predict",
     {
-        "age": TensorInfo(tf.float32, (None,)),
-        "education": TensorInfo(tf.string, (None,)),
-        "id": TensorInfo(tf.int64, (None, 2)),
+        "age": SignatureTensor("age", tf.float32, (None,), ("age:0",)),
+        "education": SignatureTensor("education", tf.string, (None,), ("education:0",)),
+        "id": SignatureTensor("id", tf.int64, (None, 2), ("id:0",)),
     },
     {},
-    (),
+    "predict",
 )
-OTHER = Signature("other", {"x": TensorInfo(tf.bfloat16, (2,))}, {}, ())
+OTHER = Signature("other", {"x": SignatureTensor("x", tf.bfloat16, (2,), ("x:0",))}, {}, "predict")
 SIGNATURES = {"other": OTHER, "predict": PREDICT}
 GOOD = {
     "age": np.array([1, 2], np.float32),
@@ -87,7 +86,7 @@ def test_feeds_that_do_not_fit_are_refused_by_name(feeds: dict, message: str):
 
 
 def test_out_of_range_python_integers_are_not_wrapped():
-    small = Signature("s", {"x": TensorInfo(tf.int8, (1,))}, {}, ())
+    small = Signature("s", {"x": SignatureTensor("x", tf.int8, (1,), ("x:0",))}, {}, "predict")
     with pytest.raises(SignatureError, match="outside the range of int8"):
         read_inputs({"x": [300]}, {"s": small})
 

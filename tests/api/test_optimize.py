@@ -282,7 +282,8 @@ def test_a_damaged_model_is_refused_and_nothing_is_written(
     model = damaged(two_signatures, tmp_path, how)
     with pytest.raises(SavedModelError) as caught:
         api.run(fakes.copying, model, tmp_path / "new/out", config=quick)
-    assert "damaged" in str(caught.value)  # the folder's name
+    # Either the folder's name or, for an op, the node's.
+    assert "damaged" in str(caught.value) or "LookupTableLostV2" in str(caught.value)
     assert caught.value.exit_code == 2
     assert not (tmp_path / "new").exists()
 

@@ -6,12 +6,17 @@ import tensorflow as tf
 from tf_blade.graph.types import TensorInfo
 from tf_blade.inputs import FeedSet
 from tf_blade.parse_example import ExampleFeature, find_features
-from tf_blade.signatures import Signature, reachable_nodes, read_meta_graph
+from tf_blade.saved_model import Signature, SignatureTensor
+from tf_blade.signatures import reachable_nodes, read_meta_graph
 from tf_blade.synthesis import synthesise
 
 
 def signature(**inputs: TensorInfo) -> Signature:
-    return Signature("s", inputs, {}, ())
+    tensors = {
+        name: SignatureTensor(name, info.dtype, info.shape, (f"{name}:0",))
+        for name, info in inputs.items()
+    }
+    return Signature("s", tensors, {}, "predict")
 
 
 def accepts_all(feeds: FeedSet) -> None:
@@ -104,7 +109,9 @@ def test_a_model_that_takes_nothing_made_up_says_give_inputs():
 
 
 def test_a_sparse_input_is_not_made_up():
-    made = synthesise(Signature("s", {}, {}, (), ("sp",)), [], (1,), accepts_all)
+    parts = ("values:0", "indices:0", "shape:0")
+    sparse = SignatureTensor("sp", tf.float32, (None, None), parts)
+    made = synthesise(Signature("s", {"sp": sparse}, {}, "predict"), [], (1,), accepts_all)
     assert made.sets == []
     assert "'sp' is a sparse" in made.reason
 
