@@ -109,20 +109,34 @@ class Buffer:
         assert intact, f"{what}: written outside its {self.size} bytes"
 
 
+def load(executable: bytes) -> ctypes.CDLL:
+    """The payload of a container, mapped."""
+    with tempfile.NamedTemporaryFile(suffix=".so", delete=False) as file:
+        file.write(unpack(executable).payload)
+    library = ctypes.CDLL(file.name)
+    os.unlink(file.name)
+    return library
+
+
 class CtypesHost:
     """Runs one executable.
 
+    library: what exports the executable, as `symbol`; or the container's bytes.
     isa: the variant to run; None: the last in the table, which needs the least of the processor.
     pieces: ranges that every parallel_for is split into.
     """
 
-    def __init__(self, executable: bytes, isa: str | None = None, pieces: int = 3) -> None:
-        with tempfile.NamedTemporaryFile(suffix=".so", delete=False) as file:
-            file.write(unpack(executable).payload)
-        self._library = ctypes.CDLL(file.name)
-        os.unlink(file.name)
-        self._library.blade_executable.restype = POINTER(Description)
-        self.description: Description = self._library.blade_executable().contents
+    def __init__(
+        self,
+        library: ctypes.CDLL | bytes,
+        symbol: str = "blade_executable",
+        isa: str | None = None,
+        pieces: int = 3,
+    ) -> None:
+        self._library = load(library) if isinstance(library, bytes) else library
+        function = getattr(self._library, symbol)
+        function.restype = POINTER(Description)
+        self.description: Description = function().contents
         d = self.description
         variants = {d.variants[i].isa.decode(): d.variants[i].run for i in range(d.n_variants)}
         self.isas = list(variants)

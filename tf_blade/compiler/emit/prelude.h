@@ -317,17 +317,16 @@ static inline f32 tan_f32(f32 x) {
   return both.sin / both.cos;
 }
 
-//@ pow_f32:
+//@ pow_f32: bits
 // x^y by logarithm and exponential in f64. At most 1 ulp.
 static inline f32 pow_f32(f32 x, f32 y) {
-  const f64 a = __builtin_fabsf(x);
-  i64 bits;
-  __builtin_memcpy(&bits, &a, sizeof bits);
-  // |x| = m * 2^e with m in [sqrt(1/2), sqrt(2)); every f32 is a normal f64.
-  const i64 e = (bits - 0x3fe6a09e667f3bcd) >> 52;
-  const i64 m_bits = bits - (e << 52);
-  f64 m;
-  __builtin_memcpy(&m, &m_bits, sizeof m);
+  const f32 a = __builtin_fabsf(x);
+  const bool tiny = a < 1.17549435e-38f;
+  const i32 bits = bits_of(tiny ? a * 8388608.0f : a);
+  // |x| = m * 2^e with m in [sqrt(1/2), sqrt(2))
+  const i32 e_bits = (bits - 0x3f3504f3) >> 23;
+  const i32 e = e_bits - (tiny ? 23 : 0);
+  const f64 m = from_bits(bits - (e_bits << 23));
   const f64 s = (m - 1.0) / (m + 1.0), z = s * s;
   f64 p = 1.0 / 15;
   p = __builtin_fma(p, z, 1.0 / 13);
@@ -337,9 +336,9 @@ static inline f32 pow_f32(f32 x, f32 y) {
   p = __builtin_fma(p, z, 1.0 / 5);
   p = __builtin_fma(p, z, 1.0 / 3);
   p = __builtin_fma(p, z, 1.0);
-  const f64 regular = __builtin_fma(p * s, 2.88539008177792681472, (f64)(i32)e);
-  const f64 infinite = a == 0 ? -__builtin_inf() : a;
-  const f64 log2 = a > 0 && a < __builtin_inf() ? regular : infinite;
+  const f64 regular = __builtin_fma(p * s, 2.88539008177792681472, (f64)e);
+  const f64 infinite = a == 0 ? -__builtin_inf() : (f64)a;
+  const f64 log2 = a > 0 && a < __builtin_inff() ? regular : infinite;
   const f64 product = (f64)y * log2;
   const f64 low = product < -200.0 ? -200.0 : product;
   const f64 exponent = low > 200.0 ? 200.0 : low;
@@ -360,14 +359,16 @@ static inline f32 pow_f32(f32 x, f32 y) {
   f64 scale;
   __builtin_memcpy(&scale, &scale_bits, sizeof scale);
   const f32 power = (f32)(q * scale);  // overflow and rounding happen here, once
-  const bool one = x == 1 || y == 0 || (a == 1 && __builtin_fabsf(y) == __builtin_inff());
+  // & and |, not && and ||: branches would keep the loop from being vectorised.
+  const bool one = (x == 1) | (y == 0) | ((a == 1) & (__builtin_fabsf(y) == __builtin_inff()));
   const bool whole = __builtin_floorf(y) == y;
-  const bool odd = whole && __builtin_floorf(y * 0.5f) * 2.0f != y;
-  const bool negative = __builtin_copysignf(1.0f, x) < 0;
-  const bool undefined = negative && !whole && a > 0 && a < __builtin_inf();
-  const bool nan = x != x || y != y || undefined;
-  const f32 with_sign = negative && odd ? -power : power;
-  return one ? 1.0f : nan ? __builtin_nanf("") : with_sign;
+  const bool odd = whole & (__builtin_floorf(y * 0.5f) * 2.0f != y);
+  const bool negative = bits_of(x) < 0;
+  const bool undefined = negative & !whole & (a > 0) & (a < __builtin_inff());
+  const bool nan = (x != x) | (y != y) | undefined;
+  const f32 with_sign = (negative & odd) ? -power : power;
+  const f32 result = nan ? __builtin_nanf("") : with_sign;
+  return one ? 1.0f : result;
 }
 
 //@ div_integer:
