@@ -4,7 +4,7 @@ namespace blade {
 namespace {
 
 // Few columns leave most of a panel's width idle; few rows don't pay for packing B.
-constexpr BladeInt kFewColumns = 3, kFewRows = 4;
+constexpr BladeInt kFewColumns = 3, kFewRows = 16;
 
 const char* Refuse(const BladeGemm& gemm, const PackedB* packed) {
   if (gemm.transpose_a && gemm.m > 1) return "the rows of A are not contiguous";

@@ -1,14 +1,15 @@
 // The blocked product: for a part of C, over blocks of k and of rows of A,
 //
-//   A's block, about 100 KiB, is packed on the stack (L2) when enough columns use it;
-//   each panel of B, 16 KiB, is taken from the packed constant or packed on the stack (L1);
+//   A's block, up to 128 KiB, is packed on the stack (L2) when enough columns use it;
+//   panels of B, 16 KiB each, come from the packed constant or are packed on the stack, a few at
+//   a time; one at a time is used (L1);
 //   register tiles of rows x columns run down the block.
 #include "gemm/gemm_internal.h"
 
 namespace blade {
 namespace {
 
-constexpr BladeInt kBlockBytes = 96 * 1024;  // of A
+constexpr BladeInt kBlockBytes = 128 * 1024;  // of A
 
 const char* Refuse(const BladeGemm&, const PackedB*) { return nullptr; }
 
@@ -72,6 +73,7 @@ class PartRunner {
       tile.n = std::min<BladeInt>(kernels_.columns, part_.n1 - n0);
       tile.b = Panel(n0, k0, k1);
       tile.b_k = kernels_.columns;
+      tile.next_b = packed_b_ != nullptr ? tile.b + gemm_.k * kernels_.columns : tile.b;
       tile.a_row = a_row;
       tile.k = k;
       tile.ldc = gemm_.ldc;
@@ -84,29 +86,38 @@ class PartRunner {
         tile.a_k = pack_a ? height : a_k;
         tile.c = c + i * gemm_.ldc;
         kernel[height - 1](tile);
+        tile.next_b = tile.b;  // the first tile has fetched the next panel
       }
     }
   }
 
-  // B[k0..k1)[n0..n0 + columns), as a panel.
+  // B[k0..k1)[n0..n0 + columns), as a panel. Called in the order of columns.
   const T* Panel(BladeInt n0, BladeInt k0, BladeInt k1) {
-    if (packed_b_ != nullptr) return packed_b_ + n0 * gemm_.k + k0 * kernels_.columns;
-    const BladeInt n = std::min<BladeInt>(kernels_.columns, gemm_.n - n0);
-    const T* b = typed_.b(part_.batch);
-    if (gemm_.transpose_b) {
-      kernels_.interleave(b + n0 * gemm_.ldb + k0, gemm_.ldb, n, k1 - k0, kernels_.columns, panel_);
-    } else {
-      kernels_.copy(b + k0 * gemm_.ldb + n0, gemm_.ldb, n, k1 - k0, kernels_.columns, panel_);
+    const BladeInt width = kernels_.columns, k = k1 - k0;
+    if (packed_b_ != nullptr) return packed_b_ + n0 * gemm_.k + k0 * width;
+    const BladeInt in_group = (n0 - part_.n0) % (kGroup * width);
+    if (in_group == 0) {
+      const BladeInt n = std::min(kGroup * width, part_.n1 - n0);
+      const T* b = typed_.b(part_.batch);
+      if (!gemm_.transpose_b) {
+        kernels_.copy(b + k0 * gemm_.ldb + n0, gemm_.ldb, n, k, kernels_.columns, panels_);
+      }
+      for (BladeInt i = 0; gemm_.transpose_b && i < n; i += width) {
+        kernels_.interleave(b + (n0 + i) * gemm_.ldb + k0, gemm_.ldb, std::min(width, n - i), k,
+                            kernels_.columns, panels_ + i * k);
+      }
     }
-    return panel_;
+    return panels_ + in_group * k;
   }
+
+  static constexpr BladeInt kGroup = 4;  // panels packed at a time
 
   const TypedGemm<T>& typed_;
   const BladeGemm& gemm_;
   const Kernels<T>& kernels_;
   const Part part_;
   const T* packed_b_;
-  alignas(64) T panel_[Kernels<T>::kMaxPanelBytes / sizeof(T)];
+  alignas(64) T panels_[kGroup * Kernels<T>::kMaxPanelBytes / sizeof(T)];
   alignas(64) T a_block_[kBlockBytes / sizeof(T)];
 };
 

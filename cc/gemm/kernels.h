@@ -23,7 +23,8 @@ struct Tile {
   const T* a;
   BladeInt a_row, a_k;  // A(i, p) = a[i * a_row + p * a_k]
   const T* b;
-  BladeInt b_k;  // B(p, j) = b[p * b_k + j]; a whole panel of columns can be read
+  BladeInt b_k;     // B(p, j) = b[p * b_k + j]; a whole panel of columns can be read
+  const T* next_b;  // the panel to fetch into cache meanwhile; anything, it is not read
   BladeInt k;
   T* c;
   BladeInt ldc;
@@ -62,7 +63,7 @@ struct Axpy {
 template <typename T>
 struct Kernels {
   static constexpr int kMaxRows = 16;
-  static constexpr int kMaxPanelBytes = 32 * 1024;  // of columns * block elements
+  static constexpr int kMaxPanelBytes = 24 * 1024;  // of columns * block elements
 
   const char* isa;
   int lanes;       // elements of a vector
@@ -78,7 +79,8 @@ struct Kernels {
 
   // out[p * width + i] = i < rows ? in[i * stride + p] : 0, for p in [0, k) and i in [0, width).
   void (*interleave)(const T* in, BladeInt stride, BladeInt rows, BladeInt k, int width, T* out);
-  // out[p * width + i] = i < columns ? in[p * stride + i] : 0.
+  // The same for in[p * stride + i], and for any number of columns: each `width` of them go to the
+  // next k * width elements of `out`.
   void (*copy)(const T* in, BladeInt stride, BladeInt columns, BladeInt k, int width, T* out);
 };
 

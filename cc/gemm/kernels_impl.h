@@ -85,42 +85,54 @@ __attribute__((noinline)) void StorePartialTile(const Tile<T>& t, const T* value
   }
 }
 
-// A tile of kRows rows by kVectors vectors, all of it in registers. kChains sums run side by side
-// when the tile alone has too few accumulators to hide the latency of a multiply-add.
+// A tile of kRows rows by kVectors vectors, all of it in registers. A tile with too few
+// accumulators to hide the latency of a multiply-add cuts k into kChains parts and sums them side
+// by side, which also reads B in as many streams.
 template <typename T, int kRows, int kVectors, bool kPackedA>
 void TileKernel(const Tile<T>& t) {
   constexpr int kAccumulators = kRows * kVectors;
   constexpr int kChains = kAccumulators >= 5 ? 1 : kAccumulators >= 3 ? 2 : 4;
   const BladeInt a_row = kPackedA ? 1 : t.a_row;
+  const BladeInt part = t.k / kChains;
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) __builtin_prefetch(t.c + i * t.ldc, 1);
+  Vec<T> sum[kChains][kRows][kVectors] = {};
   const T* a = t.a;
   const T* b = t.b;
-  Vec<T> sum[kChains][kRows][kVectors] = {};
-  BladeInt p = 0;
-  for (; p + kChains <= t.k; p += kChains) {
+  const T* next = t.next_b;
+  const BladeInt a_part = part * t.a_k, b_part = part * t.b_k;
+  for (BladeInt p = 0; p < part; ++p) {
 #pragma GCC unroll 4
     for (int chain = 0; chain < kChains; ++chain) {
       Vec<T> bv[kVectors];
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) bv[v] = Load(b + v * kLanes<T>);
+      for (int v = 0; v < kVectors; ++v) bv[v] = Load(b + chain * b_part + v * kLanes<T>);
+      if (kChains == 1) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; v += 64 / BLADE_GEMM_VECTOR_BYTES) {
+          __builtin_prefetch(next + v * kLanes<T>, 0, 2);
+        }
+      }
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
-        const Vec<T> av = a[i * a_row] - Vec<T>{};
+        const Vec<T> av = a[chain * a_part + i * a_row] - Vec<T>{};
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) sum[chain][i][v] += av * bv[v];
       }
-      a += t.a_k;
-      b += t.b_k;
-    }
-  }
-  for (; p < t.k; ++p) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      const Vec<T> av = a[i * a_row] - Vec<T>{};
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sum[0][i][v] += av * Load(b + v * kLanes<T>);
     }
     a += t.a_k;
     b += t.b_k;
+    next += t.b_k;
+  }
+  for (BladeInt p = part * kChains; p < t.k; ++p) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const Vec<T> av = t.a[p * t.a_k + i * a_row] - Vec<T>{};
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        sum[0][i][v] += av * Load(t.b + p * t.b_k + v * kLanes<T>);
+      }
+    }
   }
 #define BLADE_EACH_ACCUMULATOR(statement)                                 \
   _Pragma("GCC unroll 16") for (int i = 0; i < kRows; ++i) {              \
@@ -355,16 +367,20 @@ void Interleave(const T* in, BladeInt stride, BladeInt rows, BladeInt k, int wid
 
 template <typename T>
 void Copy(const T* in, BladeInt stride, BladeInt columns, BladeInt k, int width, T* out) {
-  if (columns == 2 * kLanes<T> && width == 2 * kLanes<T>) {
-    for (BladeInt p = 0; p < k; ++p) {
-      const Vec<T> low = Load(in + p * stride), high = Load(in + p * stride + kLanes<T>);
-      Store(out + p * width, low);
-      Store(out + p * width + kLanes<T>, high);
-    }
-    return;
-  }
+  constexpr int kPanel = 2 * kLanes<T>;
+  const BladeInt whole = width == kPanel ? columns / width * width : 0;
   for (BladeInt p = 0; p < k; ++p) {
-    for (BladeInt i = 0; i < width; ++i) out[p * width + i] = i < columns ? in[p * stride + i] : 0;
+    // Row by row, so that a row's cache lines and its page are used together.
+    for (BladeInt i = 0; i < whole; i += kPanel) {
+      const Vec<T> low = Load(in + i), high = Load(in + i + kLanes<T>);
+      Store(out + i * k, low);
+      Store(out + i * k + kLanes<T>, high);
+    }
+    for (BladeInt i = whole; i < columns; i += width) {
+      for (int j = 0; j < width; ++j) out[i * k + j] = i + j < columns ? in[i + j] : T(0);
+    }
+    in += stride;
+    out += width;
   }
 }
 
