@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import cycle
 
+import numpy as np
 import tensorflow as tf
 
 from tests.compiler.cases.raw import raw
-from tests.compiler.values import Arg, Case, Values, anything, between, finite, nonzero
+from tests.compiler.values import Arg, Case, Values, anything, between, computed, finite, nonzero
 
 F = ("f32", "f64")
 I = ("i8", "i16", "i32", "i64")  # noqa: E741
@@ -231,3 +232,8 @@ def _others() -> Iterator[Case]:
         arg = Arg(dtype, ("n", "m"), anything)
         yield Case(f"Bucketize.{dtype}", raw("Bucketize", boundaries=bounds), (arg,))
     yield Case("Bucketize.none", raw("Bucketize", boundaries=[]), (Arg("f32", ("n",), finite),))
+    for op in ("LowerBound", "UpperBound"):
+        for dtype in ("f32", "i64"):
+            rows = computed(lambda rng, dims: np.sort(rng.integers(-4, 5, (2, 5)), axis=1))
+            args = (Arg(dtype, (2, 5), rows), Arg(dtype, (2, "n"), anything))
+            yield Case(f"{op}.{dtype}", raw(op), args)

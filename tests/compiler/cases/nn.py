@@ -15,6 +15,7 @@ F = ("f32", "f64")
 def cases() -> Iterator[Case]:
     yield from _activations()
     yield from _matmuls()
+    yield from _einsums()
     yield from _layers()
 
 
@@ -78,25 +79,46 @@ def _matmuls() -> Iterator[Case]:
     yield Case("BatchMatMul.f64", raw("BatchMatMul"), args, sizes=(0, 1, 2, 5), **tolerance)
 
 
-def _layers() -> Iterator[Case]:
-    for data_format, dims in {"NHWC": ("n", "h", 2, 3), "NCHW": ("n", 3, "h", 2)}.items():
-        if data_format == "NCHW":
-            continue  # TensorFlow's CPU kernel has the other format only
-        channel = Arg("f32", (3,), finite)
+# Equations of dense layers and attention, and the forms that need transposes or sums.
+EINSUMS: dict[str, list[tuple[int | str, ...]]] = {
+    "ab,bc->ac": [("n", "k"), ("k", "m")],
+    "abc,cd->abd": [("n", "m", 4), (4, 3)],
+    "abc,cde->abde": [("n", "m", 4), (4, 2, 3)],
+    "aecd,abcd->acbe": [("n", "m", 2, 3), ("n", "k", 2, 3)],
+    "acbe,aecd->abcd": [("n", 2, "k", "m"), ("n", "m", 2, 3)],
+    "abcd,cde->abe": [("n", "m", 2, 3), (2, 3, 4)],
+    "...x,xy->...y": [("n", "m", 4), (4, 5)],
+    "...ab,...bc->...ac": [("n", 2, "m", 3), ("n", 2, 3, "k")],
+    "ab,cb->ca": [("n", "k"), ("m", "k")],
+    "ab,ab->a": [("n", "k"), ("n", "k")],
+    "ab,cd->acbd": [("n", 2), ("m", 3)],
+    "abc,bd->ad": [("n", "m", 3), ("m", 2)],
+    "abc->cab": [("n", "m", 2)],
+    "abc->b": [("n", "m", 2)],
+    "ab->": [("n", "m")],
+}
+
+
+def _einsums() -> Iterator[Case]:
+    for equation, shapes in EINSUMS.items():
         yield Case(
-            f"FusedBatchNormV3.{data_format}",
-            lambda x, s, o, m, v, f=data_format: (
-                tf.raw_ops.FusedBatchNormV3(
-                    x=x, scale=s, offset=o, mean=m, variance=v, data_format=f, is_training=False
-                ).y
-            ),
-            (
-                Arg("f32", dims, finite),
-                channel,
-                channel,
-                channel,
-                Arg("f32", (3,), between(0.1, 4)),
-            ),
+            f"Einsum.{equation.replace(',', '_').replace('->', '_to_').replace('...', 'X')}",
+            lambda *inputs, equation=equation: tf.raw_ops.Einsum(inputs=inputs, equation=equation),
+            tuple(Arg("f32", dims, finite) for dims in shapes),
+            relative=1e-5,
+            absolute=1e-5,
+        )
+
+
+def _layers() -> Iterator[Case]:
+    for op in ("FusedBatchNormV2", "FusedBatchNormV3"):
+        # TensorFlow's CPU kernels have this data format only.
+        channel = Arg("f32", (3,), finite)
+        variance = Arg("f32", (3,), between(0.1, 4))
+        yield Case(
+            op,
+            lambda *inputs, op=op: raw(op, is_training=False)(*inputs).y,
+            (Arg("f32", ("n", "h", 2, 3), finite), channel, channel, channel, variance),
             relative=1e-5,
             absolute=1e-5,
         )

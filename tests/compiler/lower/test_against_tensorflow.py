@@ -13,7 +13,7 @@ from tf_blade.compiler.ir.interpreter import Refused, run
 
 @pytest.mark.parametrize("name", CASES)
 @settings(
-    max_examples=8,
+    max_examples=6,
     deadline=None,
     database=None,
     derandomize=True,

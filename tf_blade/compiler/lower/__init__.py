@@ -2,6 +2,7 @@
 
 from tf_blade.compiler.lower import (
     comparison,
+    einsum,
     elementwise,
     indexing,
     matmul,
@@ -14,6 +15,7 @@ from tf_blade.compiler.lower.registry import LOWERINGS, lower, lower_graph, supp
 __all__ = [
     "LOWERINGS",
     "comparison",
+    "einsum",
     "elementwise",
     "indexing",
     "lower",

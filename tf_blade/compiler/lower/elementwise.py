@@ -9,7 +9,7 @@ import numpy as np
 from tf_blade.compiler.ir.builder import Builder
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.ir.types import DType
-from tf_blade.compiler.lower.registry import FLOATS, INTEGERS, NUMBERS, SIGNED, lower
+from tf_blade.compiler.lower.registry import FLOATS, INDICES, INTEGERS, NUMBERS, SIGNED, lower
 from tf_blade.errors import UnsupportedError
 
 # One primitive each: TensorFlow op -> IR op.
@@ -221,3 +221,33 @@ def bucketize(b: Builder, x: Value, *, boundaries: tuple[float, ...]) -> Value:
     below = b.compare("LT", b.broadcast_to(columns, full), b.broadcast_to(edges, full))
     passed = b.convert(b.unary("not", below), DType.I32)
     return b.reduce("sum", passed, [len(shape)])
+
+
+# Longer sorted rows are better served by TensorFlow's binary search.
+_SEARCHED = 256
+
+
+def _bound(compared: Callable[[Builder, Value, Value], Value]) -> Callable[..., Value]:
+    def lowering(b: Builder, sorted_inputs: Value, values: Value, *, out_type: DType) -> Value:
+        """For each value, how many elements of its sorted row come before it (or are equal)."""
+        rows, count = b.shape(sorted_inputs)
+        if not isinstance(count, int) or count > _SEARCHED:
+            raise UnsupportedError(
+                f"rows to search must have at most {_SEARCHED} elements, a known number", b.source
+            )
+        rows = b.same_dim(rows, b.shape(values)[0], "one sorted row for each row of values")
+        full = (rows, b.shape(values)[1], count)
+        left = b.broadcast_in_dim(b.retype(sorted_inputs, (rows, count)), full, (0, 2))
+        right = b.broadcast_in_dim(b.retype(values, full[:2]), full, (0, 1))
+        return b.reduce("sum", b.convert(compared(b, left, right), out_type), [2])
+
+    return lowering
+
+
+# Written so that NaN sorts after everything, as in C++'s binary search.
+_SEARCHES = {
+    "LowerBound": lambda b, element, value: b.compare("LT", element, value),
+    "UpperBound": lambda b, element, value: b.unary("not", b.compare("LT", value, element)),
+}
+for _op, _compared in _SEARCHES.items():
+    lower(_op, dtypes={"T": NUMBERS, "out_type": INDICES})(_bound(_compared))

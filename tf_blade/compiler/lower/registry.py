@@ -34,7 +34,6 @@ from tf_blade.graph.types import ARG, TensorInfo
 
 DTypes = frozenset[DType]
 
-BOOLS: DTypes = frozenset([DType.BOOL])
 FLOATS: DTypes = frozenset(t for t in DType if t.is_float)
 INTEGERS: DTypes = frozenset(t for t in DType if t.is_integer)
 NUMBERS: DTypes = FLOATS | INTEGERS

@@ -1,0 +1,44 @@
+"""The table of supported ops as Markdown: `python -m tf_blade.compiler.lower.table`."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
+
+from tf_blade.compiler.ir.types import DType
+from tf_blade.compiler.lower import LOWERINGS
+from tf_blade.compiler.lower.registry import FLOATS, INTEGERS, NUMBERS, SIGNED, DTypes
+
+_NAMES: dict[DTypes, str] = {
+    FLOATS: "floats",
+    INTEGERS: "integers",
+    NUMBERS: "numbers",
+    SIGNED: "signed numbers",
+}
+
+
+def markdown() -> str:
+    """One row an op: its dtypes (by type attribute) and what it computes."""
+    lines = ["| Op | Dtypes | Computes |", "|---|---|---|"]
+    for op, lowering in sorted(LOWERINGS.items()):
+        definition = op_def_registry.get(op)
+        known = {attr.name for attr in definition.attr}
+        dtypes = ", ".join(
+            dtypes_text(allowed) if attr == "T" else f"{attr}: {dtypes_text(allowed)}"
+            for attr, allowed in lowering.dtypes.items()
+            if attr in known
+        )
+        first = definition.input_arg[0].type if definition.input_arg else 0
+        if first:  # the op's own, not a choice
+            dtypes = tf.dtypes.as_dtype(first).name
+        summary = lowering.summary.replace("|", "\\|")
+        lines.append(f"| {op} | {dtypes or 'any'} | {summary} |")
+    return "\n".join(lines)
+
+
+def dtypes_text(allowed: DTypes) -> str:
+    return _NAMES.get(allowed) or " ".join(t.value for t in DType if t in allowed)
+
+
+if __name__ == "__main__":
+    print(markdown())
