@@ -105,9 +105,10 @@ def _measure_size(task: Task, size: str) -> dict[str, Any]:
             )
             if compare(expected[1], expected[2]).max_abs_error == 0.0:  # no state: still right?
                 found.append(compare(original.outputs(), optimized.outputs()))
+            counts = _counts(Path(task.optimized))
         worst = min(found, key=lambda difference: (difference.ok, -difference.max_error))
         ratio = samples.ratio("original", "optimized")
-        return row | _timings(samples) | _verdict(worst) | {"speedup": asdict(ratio)}
+        return row | _timings(samples) | _verdict(worst) | counts | {"speedup": asdict(ratio)}
 
 
 @contextlib.contextmanager
@@ -121,10 +122,25 @@ def _call(directory: Path, signature: str, feeds: Mapping[str, np.ndarray]) -> I
 
 def _register_ops(directory: Path) -> None:
     """Loads the op library when the model holds our op: a session can't, it only looks ops up."""
-    if b"BladeCluster" in (directory / "saved_model.pb").read_bytes():
+    if _holds_clusters(directory):
         from tf_blade import library
 
         library.load_ops()
+        library.reset_counters()
+
+
+def _holds_clusters(directory: Path) -> bool:
+    return b"BladeCluster" in (directory / "saved_model.pb").read_bytes()
+
+
+def _counts(directory: Path) -> dict[str, Any]:
+    """How often compiled code ran, and TensorFlow in its place (cause -> count), since loading."""
+    if not _holds_clusters(directory):
+        return {}
+    from tf_blade import library
+
+    counters = library.counters()
+    return {"launches": counters.launches, "fallbacks": counters.fallbacks}
 
 
 def _timings(samples: harness.Samples) -> dict[str, Any]:

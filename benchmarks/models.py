@@ -14,6 +14,7 @@ definition and only its original is timed.
   models                how many were tried
   wrong                 answers outside the tolerance of `compare.py`, or a crash, at any size
   failed                of these: no answer at all (a crash, an error)
+  falling_back          have a cluster whose original subgraph ran in its place
   unchanged             came out as they went in
   min_speedup           over all models and sizes; wrong ones included, failed ones not
   geomean_speedup       geometric mean over the same
@@ -94,6 +95,7 @@ def summarize(rows: list[dict[str, Any]]) -> dict[str, float]:
         "models": len(models),
         "wrong": len({row["model"] for row in rows if row["wrong"]}),
         "failed": len({row["model"] for row in rows if "error" in row}),
+        "falling_back": len({row["model"] for row in rows if row.get("fallbacks")}),
         "unchanged": sum(bool(row.get("unchanged")) for row in models.values()),
         "min_speedup": min(speedups, default=float("nan")),
         "geomean_speedup": harness.geometric_mean(speedups),
@@ -217,7 +219,6 @@ def _about_report(done: dict[str, Any], unchanged: bool) -> dict[str, Any]:
         "optimize_peak_bytes": done["peak_bytes"],
         "saved_model_bytes_before": report["saved_model_bytes_before"],
         "saved_model_bytes_after": report["saved_model_bytes_after"],
-        "fallbacks": report["fallbacks"],
     }
 
 
@@ -262,6 +263,9 @@ def _remark(row: dict[str, Any]) -> str:
         return f"[red]WRONG[/red] {row['message']}"
     if row.get("unchanged"):
         return f"unchanged: {row['outcome_reason']}"
+    if row.get("fallbacks"):
+        causes = ", ".join(f"{cause} {count}" for cause, count in row["fallbacks"].items())
+        return f"of {row['launches'] + sum(row['fallbacks'].values())} launches fell back: {causes}"
     if row.get("original_gives_stored_answers") is False:
         return "TensorFlow here differs from the stored answers"
     return ""

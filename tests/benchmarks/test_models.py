@@ -16,6 +16,7 @@ SUMMARY = {
     "models",
     "wrong",
     "failed",
+    "falling_back",
     "unchanged",
     "min_speedup",
     "geomean_speedup",
@@ -147,7 +148,7 @@ def row(model, speedup=None, **values):
 def test_summary_counts_models_once_and_speed_ups_by_row():
     rows = [
         row("a", 2.0, nodes=10, clustered_nodes=5, optimize_seconds=3.0),
-        row("a", 0.5, nodes=10, clustered_nodes=5, optimize_seconds=3.0),
+        row("a", 0.5, fallbacks={"shape": 2}, nodes=10, clustered_nodes=5, optimize_seconds=3.0),
         row("b", 1.0, nodes=10, clustered_nodes=0, unchanged=True, optimize_seconds=1.0),
         row("c", nodes=0) | {"wrong": True, "error": "crash"},
         row("d", 4.0, nodes=20, clustered_nodes=15) | {"wrong": True},
@@ -158,6 +159,7 @@ def test_summary_counts_models_once_and_speed_ups_by_row():
         "models": 4,
         "wrong": 2,
         "failed": 1,
+        "falling_back": 1,
         "unchanged": 1,
         "min_speedup": 0.5,
         "geomean_speedup": pytest.approx(4.0**0.25),
