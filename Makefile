@@ -16,7 +16,8 @@ CXX_FORMATTED := $(CXX_SOURCES) $(shell find tf_blade/compiler -name '*.h')
 BUILT := $(wildcard tf_blade/_lib/libtf_blade_ops.so)
 # CMake, Ninja and the like come from the virtual environment where the machine has none.
 IN_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Modules are compiled when first imported: TensorFlow has thousands that never are.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 # Two test processes: TensorFlow uses every core in each, and each needs about a gigabyte.
 PYTEST_FLAGS ?= -q -n 2 --dist loadfile
