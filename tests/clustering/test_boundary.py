@@ -290,8 +290,12 @@ def test_a_function_body_keeps_its_signature():
     graph = function_graph(body, spec, spec)
     before = graph.to_function_def()
     clusters, _, types = cluster(graph)
+    last = clusters[0].members[-1]
+    graph.control_outputs = [("ran", last)]
     found = replace_with_calls(graph, types, clusters)
     assert len(found) == 1
+    assert last not in graph.nodes and graph.control_outputs == [("ran", found[0].name)]
+    graph.control_outputs = []
     after = graph.to_function_def()
     assert after.signature == before.signature
     feeds = (tf.constant(FOUR), tf.constant(FOUR * 0.5))

@@ -82,6 +82,24 @@ def test_dead_values_do_not_kill_what_is_alive():
         assert_same_answers(before, graph, {"x": FOUR, "p": p})
 
 
+def test_a_branch_that_reads_from_outside_directly_does_not_take_the_source_in():
+    def build():
+        x, p = vector("x"), v1.placeholder(tf.bool, [], name="p")
+        off, on = tf.raw_ops.Switch(data=x, pred=p)
+        always = tf.negative(tf.square(x, name="always0"), name="always")
+        branch = tf.abs(tf.add(always, on, name="branch0"), name="branch")
+        joined, _ = tf.raw_ops.Merge(inputs=[off, branch])
+        return [always, tf.identity(joined, name="joined")]
+
+    graph = main_graph(build)
+    before = graph.copy()
+    clusters, _, types = cluster(graph)
+    assert members(clusters) == [{"always0", "always"}, {"branch0", "branch"}]
+    replace_with_calls(graph, types, clusters)
+    for p in (True, False):
+        assert_same_answers(before, graph, {"x": FOUR, "p": p})
+
+
 def test_two_switches_on_one_predicate_have_one_condition():
     def build():
         x, y = vector("x"), vector("y")
