@@ -37,9 +37,7 @@ def compile_batch(
     hosts: list[CtypesHost] = []
     for group, path in zip(groups, paths, strict=True):
         library = ctypes.CDLL(str(path))
-        hosts += [
-            CtypesHost(library, f"executable_{i}", pieces=pieces) for i in range(len(group))
-        ]
+        hosts += [CtypesHost(library, f"executable_{i}", pieces=pieces) for i in range(len(group))]
     return hosts
 
 

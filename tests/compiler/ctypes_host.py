@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_uint, c_void_p
+from itertools import pairwise
 
 import numpy as np
 
@@ -220,7 +221,7 @@ class _Call:
             self.errors.append(f"parallel_for over {total} units of {cycles} cycles")
         self.calls.append((total, cycles))
         bounds = np.linspace(0, total, min(self.pieces, total) + 1).astype(int)
-        for begin, end in reversed(list(zip(bounds[:-1], bounds[1:], strict=True))):
+        for begin, end in reversed(list(pairwise(bounds))):
             body(args, int(begin), int(end))  # type: ignore[operator]
 
     def _gemm(self, ctx: object, pointer: object) -> int:

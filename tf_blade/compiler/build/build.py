@@ -85,7 +85,9 @@ def _one(builder: _Builder, cache: Cache | None, source: str) -> Built | Compile
 
 
 class _Builder:
-    def __init__(self, compiler: Compiler, targets: tuple[str, ...], extra: tuple[str, ...]) -> None:
+    def __init__(
+        self, compiler: Compiler, targets: tuple[str, ...], extra: tuple[str, ...]
+    ) -> None:
         if not targets:
             raise CompileError("no CPU target to compile for")
         self.compiler = compiler

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from tf_blade.errors import CompilerNotFoundError
 
 _COMMON = (
-    "-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables "
-    # Vectorised loops without -ffast-math: what is allowed is said loop by loop (omp simd). Integers
-    # wrap around, and nothing looks at errno or floating-point exception flags.
-    "-fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=off -fwrapv -fno-strict-overflow "
-    "-Wno-psabi"
+    "-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti "
+    "-fno-asynchronous-unwind-tables "
+    # Vectorised loops without -ffast-math: what is allowed is said loop by loop (omp simd).
+    # Integers wrap around, and nothing looks at errno or floating-point exception flags.
+    "-fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=off -fwrapv"
 ).split()
 _TARGETS = {
     "x86-64-v2": ("x86_64", ["-march=x86-64-v2"]),
@@ -48,8 +48,6 @@ class Compiler:
     def compile_command(self, target: str, source: str, output: str, *defines: str) -> list[str]:
         """The command that makes an object file for a CPU target."""
         flags = [*_COMMON, *_TARGETS[target][1], *(f"-D{d}" for d in defines)]
-        if self.family == "clang":
-            flags = [f for f in flags if f not in ("-Wno-psabi",)]
         if self.family == "zig":
             flags = [*_zig_flags(target), *flags]
         return [*self.command, *flags, "-c", "-x", "c++", source, "-o", output]
@@ -88,9 +86,7 @@ def find_compiler(name: str | None = None, target: str | None = None) -> Compile
     if name:
         found = _try(name, arch)
         if found is None:
-            raise CompilerNotFoundError(
-                f"the compiler '{name}' can't be run. " + _missing(arch)
-            )
+            raise CompilerNotFoundError(f"the compiler '{name}' can't be run. " + _missing(arch))
         return found
     candidates = [os.environ.get("CXX", ""), "g++", "clang++", "zig"]
     if arch != platform.machine():

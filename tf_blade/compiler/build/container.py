@@ -26,7 +26,7 @@ class ContainerError(ValueError):
 
 @dataclass(frozen=True)
 class Container:
-    """abi_version: of cc/blade_abi.h. isas: what the payload has code for. payload: the ELF file."""
+    """abi_version: of cc/blade_abi.h. isas: what the payload has code for. payload: an ELF file."""
 
     abi_version: int
     isas: tuple[str, ...]

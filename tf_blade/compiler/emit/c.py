@@ -41,7 +41,10 @@ def literal(number: Any, dtype: DType) -> str:
         if dtype in (DType.I32, DType.U32):
             return text if value >= 0 else f"({text})"
         return f"({type_name(dtype)}){text}" if value >= 0 else f"({type_name(dtype)})({text})"
-    value = float(number)
+    return _float_literal(float(number), dtype)
+
+
+def _float_literal(value: float, dtype: DType) -> str:
     suffix = "f" if dtype is DType.F32 else ""
     if np.isnan(value):
         return f'__builtin_nan{suffix}("")'
@@ -103,20 +106,25 @@ def string(text: str) -> str:
 
 
 class Names:
-    """C++ identifiers for a program's values: v7 for %7, the name itself where it can't clash."""
+    """C++ identifiers for values: v7 for %7, the name itself where it can't clash."""
 
     def __init__(self, program: Program) -> None:
         self._of: dict[Value, str] = {}
-        used: set[str] = set()
+        self._used: set[str] = set()
         for value in program.values():
-            plain = re.sub(r"\W", "_", value.name)
-            name = plain if re.fullmatch(r"p\d+", plain) else f"v{plain}"
-            if not re.fullmatch(r"[pv]\d+", name):
-                name = f"v_{plain}"
-            while name in used:
-                name += "_"
-            used.add(name)
-            self._of[value] = name
+            self._add(value)
+
+    def _add(self, value: Value) -> None:
+        plain = re.sub(r"\W", "_", value.name)
+        name = plain if re.fullmatch(r"p\d+", plain) else f"v{plain}"
+        if not re.fullmatch(r"[pv]\d+(_parts)?", name):
+            name = f"v_{plain}"
+        while name in self._used:
+            name += "_"
+        self._used.add(name)
+        self._of[value] = name
 
     def __getitem__(self, value: Value) -> str:
+        if value not in self._of:
+            self._add(value)
         return self._of[value]

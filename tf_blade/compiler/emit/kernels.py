@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,15 @@ from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.ir.types import DType
-from tf_blade.compiler.schedule.kernel import Accumulate, ColumnReduce, Inside, Kernel, Pass, Store
+from tf_blade.compiler.schedule.kernel import (
+    Accumulate,
+    Blocks,
+    ColumnReduce,
+    Inside,
+    Kernel,
+    Pass,
+    Store,
+)
 
 # Elements added up in f32 before the sum goes into a wider or outer total.
 SUM_BLOCK = 2048
@@ -185,8 +193,9 @@ def _print_pass(
         blocks: list[tuple[str, Scope]] = []
         scope = around
         for v in p.loops[:-1]:
+            begin, end = _bounds(v, kernel.blocks, text, scope)
             inner = scope.inner([v])
-            blocks.append((_loop(v, "0", text.dim(v.extent)), inner))
+            blocks.append((_loop(v, begin, end), inner))
             scope = inner
         _print_innermost(kernel, p, accumulators, text, scope, bounds)
         outer = [around, *(b for _, b in blocks)]
@@ -196,6 +205,20 @@ def _print_pass(
     for a in accumulators:
         around.lines += a.result()
         around.names[a.local] = a.name
+
+
+def _bounds(
+    v: LoopVar, blocks: Mapping[LoopVar, Blocks], text: KernelText, scope: Scope
+) -> tuple[str, str]:
+    """The range of the loop: all of it, or the row's block."""
+    cut = blocks.get(v)
+    if cut is None:
+        return "0", text.dim(v.extent)
+    text.functions.add("dim_min")
+    begin, end = f"{cut.block.name} * {cut.size}", f"{v.name}_last"
+    extent = text.dim(v.extent)
+    scope.lines.append(f"const i64 {end} = dim_min({begin} + {cut.size}, {extent});")
+    return begin, end
 
 
 def _braced(block: Scope) -> list[str]:
@@ -215,14 +238,7 @@ def _print_innermost(
     bounds: tuple[str, str] | None,
 ) -> None:
     v = p.loops[-1]
-    begin, end = bounds or ("0", text.dim(v.extent))
-    if kernel.block:
-        block = kernel.rows[-1]
-        begin, end = f"{block.name} * {kernel.block}", text.unique("limit")
-        text.functions.add("dim_min")
-        scope.lines.append(
-            f"const i64 {end} = dim_min(({block.name} + 1) * {kernel.block}, {text.dim(v.extent)});"
-        )
+    begin, end = bounds or _bounds(v, kernel.blocks, text, scope)
     blocked = [a for a in accumulators if a.blocked]
     short = isinstance(v.extent, int) and v.extent <= SUM_BLOCK
     if blocked and not short:
@@ -378,14 +394,16 @@ def column_reduce_function(kernel: ColumnReduce, text: KernelText) -> Function:
     blocks: list[tuple[str, Scope]] = []
     scope = row
     for loop in kernel.reduced[:-1]:
+        begin, end = _bounds(loop, kernel.blocks, text, scope)
         inner = scope.inner([loop])
-        blocks.append((_loop(loop, "0", text.dim(loop.extent)), inner))
+        blocks.append((_loop(loop, begin, end), inner))
         scope = inner
-    end = text.dim(innermost.extent)
+    begin, end = _bounds(innermost, kernel.blocks, text, scope)
     if blocked:
         part = scope.inner()
         _column_loop(part, v, [a.start_part(column) for a in blocked])
-        start, stop = ("0", end) if short else (f"{innermost.name}_block", f"{innermost.name}_end")
+        name = innermost.name
+        start, stop = (begin, end) if short else (f"{name}_block", f"{name}_end")
         if not short:
             part.lines.append(f"const i64 {stop} = dim_min({start} + {SUM_BLOCK}, {end});")
         _column_step(part, innermost, start, stop, v, accumulators, column, text, hoist=scope)
@@ -393,10 +411,10 @@ def column_reduce_function(kernel: ColumnReduce, text: KernelText) -> Function:
         if short:
             scope.lines += part.lines
         else:
-            header = f"for (i64 {start} = 0; {start} < {end}; {start} += {SUM_BLOCK})"
+            header = f"for (i64 {start} = {begin}; {start} < {end}; {start} += {SUM_BLOCK})"
             scope.close(part, header)
     else:
-        _column_step(scope, innermost, "0", end, v, accumulators, column, text, hoist=scope)
+        _column_step(scope, innermost, begin, end, v, accumulators, column, text, hoist=scope)
     outer = [row, *(b for _, b in blocks)]
     for parent, (header, inner) in reversed(list(zip(outer, blocks, strict=False))):
         parent.close(inner, header)
@@ -410,7 +428,7 @@ def column_reduce_function(kernel: ColumnReduce, text: KernelText) -> Function:
     row.close(finish, _loop(v, "first", "last"))
     _print_odometer(rows, row, top, text, needs_unit=False)
     scalars = [a.scalar for a in kernel.accumulates]
-    per_tile = d.product([r.extent for r in kernel.reduced])
+    per_tile = d.product([_iterations(r, kernel.blocks) for r in kernel.reduced])
     each = (cost.of_scalars(scalars) + 2 * len(scalars)) * cost.CYCLES * TILE
     return Function(_finished(top, text), text, units, [(each, per_tile), (TILE, 1)])
 
@@ -499,11 +517,14 @@ def _cost(kernel: Kernel) -> list[tuple[float, Dim]]:
         scalars = p.scalars()
         each = (cost.of_scalars(scalars) + len(p.stores)) * cost.CYCLES
         size: Dim = 1 if kernel.flat else d.product([v.extent for v in p.loops])
-        if kernel.block:
-            size = d.smaller(size, kernel.block)
+        if kernel.blocks:
+            size = d.product([_iterations(v, kernel.blocks) for v in p.loops])
         parts.append((each, size))
         if not kernel.flat:
             parts.append((10.0, 1))
     return parts
 
 
+def _iterations(v: LoopVar, blocks: Mapping[LoopVar, Blocks]) -> Dim:
+    """How many iterations of the loop a row does."""
+    return d.smaller(v.extent, blocks[v].size) if v in blocks else v.extent

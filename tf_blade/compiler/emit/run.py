@@ -9,11 +9,11 @@ import numpy as np
 import sympy
 
 from tf_blade.compiler.emit import c
+from tf_blade.compiler.emit.gemm import Batch, gemm_call
 from tf_blade.compiler.emit.kernels import Function, column_reduce_function, kernel_function
 from tf_blade.compiler.emit.scope import KernelText
 from tf_blade.compiler.fuse.index import mul
-from tf_blade.compiler.fuse.roots import base, matrix
-from tf_blade.compiler.ir import dims as d
+from tf_blade.compiler.fuse.matrices import base
 from tf_blade.compiler.ir.dims import Dim, FloorDiv, FloorMod, to_text
 from tf_blade.compiler.ir.program import InputDim, InputElement, Program, Value
 from tf_blade.compiler.ir.types import DType
@@ -260,7 +260,7 @@ class RunPrinter:
     def _step(self, step: Step, number: int) -> list[str]:
         """Prints the step's kernel, if it has one; returns the lines that run it."""
         if isinstance(step, Gemm):
-            return self._gemm(step, number)
+            return self._gemm(step)
         if isinstance(step, HostStores):
             return self._host_stores(step)
         text = KernelText(self.names.__getitem__)
@@ -315,7 +315,8 @@ class RunPrinter:
         lines += [f"  {line}" for line in function.body]
         for (op, reason), flag in function.text.flags.items():
             refusal = self._refusal(f"{op}: {reason}")
-            lines.append(f"  if ({flag}) __atomic_store_n(args.refused, {refusal}, __ATOMIC_RELAXED);")
+            store = f"__atomic_store_n(args.refused, {refusal}, __ATOMIC_RELAXED)"
+            lines.append(f"  if ({flag}) {store};")
         uses = "\n".join(function.body)
         if "begin" not in uses:
             lines.append("  (void)begin, (void)end;")
@@ -388,69 +389,66 @@ class RunPrinter:
             return f"{self.names[value]}_data"
         return f"{self.names[value]}_ptr"
 
-    def _gemm(self, step: Gemm, number: int) -> list[str]:
+    def _gemm(self, step: Gemm) -> list[str]:
         (root,) = step.group.roots
-        op = root.op
-        assert op is not None
-        (a, flip_a), (b, flip_b) = matrix(op.operands[0]), matrix(op.operands[1])
-        transpose_a = bool(op.attrs["transpose_a"]) != flip_a
-        transpose_b = bool(op.attrs["transpose_b"]) != flip_b
-        m, n = root.type.shape[-2:]
-        k = a.type.shape[-2 if transpose_a else -1]
-        batch = d.product(root.type.shape[:-2])
-        b_stride: Dim = mul(b.type.shape[-2], b.type.shape[-1])
-        if b.type.rank == 2:
-            b_stride = 0
-            if not transpose_a:
-                # One matrix for the whole batch: the rows of all of it are one tall matrix.
-                m, batch = mul(batch, m), 1
-        a_stride = mul(a.type.shape[-2], a.type.shape[-1])
-        constant = -1
-        origin = base(b)
-        if origin.op is None:
-            index = self.program.params.index(origin)
-            constant = index if index in self.program.constant_params else -1
-        bias = self._pointer(base(op.operands[2])) if len(op.operands) == 3 else "nullptr"
+        call = gemm_call(root, self.program, self.schedule.plan.roots)
         kind = c.type_name(root.type.dtype)
-        activation = {"none": "BLADE_ACTIVATION_NONE", "relu": "BLADE_ACTIVATION_RELU"}
         name = f"{step.group.name}_call"
+        outer, inner = call.batch[:-1], call.batch[-1:]
+        counters = [f"b{i}" for i in range(len(outer))]
+
+        def place(pointer: str, offset: Dim, strides: list[Dim]) -> str:
+            terms = [self._dim(offset)] if offset != 0 else []
+            terms += [
+                f"{counter} * {self._dim(stride)}"
+                for counter, stride in zip(counters, strides, strict=True)
+                if stride != 0
+            ]
+            return " + ".join([pointer, *terms])
+
+        batch = inner[0] if inner else Batch(1, 0, 0, 0)
+        activation = {"none": "BLADE_ACTIVATION_NONE", "relu": "BLADE_ACTIVATION_RELU"}
+        a, b, out = call.a, call.b, call.c
         fields = {
             "dtype": "BLADE_F64" if root.type.dtype is DType.F64 else "BLADE_F32",
-            "transpose_a": int(transpose_a),
-            "transpose_b": int(transpose_b),
-            "batch": self._dim(batch),
-            "m": self._dim(m),
-            "n": self._dim(n),
-            "k": self._dim(k),
-            "a": self._pointer(base(a)),
-            "lda": self._dim(a.type.shape[-1]),
-            "a_stride": self._dim(a_stride),
-            "b": self._pointer(base(b)),
-            "ldb": self._dim(b.type.shape[-1]),
-            "b_stride": self._dim(b_stride),
-            "c": f"{self.names[root]}_ptr",
-            "ldc": self._dim(n),
-            "c_stride": self._dim(mul(m, n)),
-            "bias": bias,
-            "activation": activation[op.attrs["activation"]],
-            "b_constant_input": constant,
+            "transpose_a": int(call.transpose_a),
+            "transpose_b": int(call.transpose_b),
+            "batch": self._dim(batch.count),
+            "m": self._dim(call.m),
+            "n": self._dim(call.n),
+            "k": self._dim(call.k),
+            "a": place(self._pointer(a.buffer), a.offset, [x.a for x in outer]),
+            "lda": self._dim(a.leading),
+            "a_stride": self._dim(batch.a),
+            "b": place(self._pointer(b.buffer), b.offset, [x.b for x in outer]),
+            "ldb": self._dim(b.leading),
+            "b_stride": self._dim(batch.b),
+            "c": place(f"{self.names[root]}_ptr", 0, [x.c for x in outer]),
+            "ldc": self._dim(out.leading),
+            "c_stride": self._dim(batch.c),
+            "bias": self._pointer(base(call.bias)) if call.bias is not None else "nullptr",
+            "activation": activation[call.activation],
+            "b_constant_input": str(call.constant_input),
         }
-        lines = [*self._heading(step, step.group.name), f"BladeGemm {name} = {{}};"]
+        lines = [f"BladeGemm {name} = {{}};"]
         lines += [f"{name}.{key} = {value};" for key, value in fields.items() if value != 0]
-        call = f"if (host->gemm(ctx, &{name}) != 0) return BLADE_HOST_ERROR;"
-        if isinstance(k, int) and k > 0:
-            body = [call]
+        run = f"if (host->gemm(ctx, &{name}) != 0) return BLADE_HOST_ERROR;"
+        if isinstance(call.k, int) and call.k > 0:
+            lines.append(run)
         else:
             self.source.functions.add("add_bias_only")
-            body = [
-                f"if ({self._dim(k)} == 0) {{",
+            lines += [
+                f"if ({self._dim(call.k)} == 0) {{",
                 f"  add_bias_only<{kind}>(&{name});",
-                f"}} else {call}",
+                f"}} else {run}",
             ]
-        size = self._dim(root.type.size)
-        if isinstance(root.type.size, int) and root.type.size > 0:
-            return [*lines, *body]
-        return [*lines, f"if ({size} > 0) {{", *(f"  {line}" for line in body), "}"]
+        for counter, loop in reversed(list(zip(counters, outer, strict=True))):
+            header = f"for (i64 {counter} = 0; {counter} < {self._dim(loop.count)}; ++{counter})"
+            lines = [f"{header} {{", *(f"  {line}" for line in lines), "}"]
+        size = root.type.size
+        if not (isinstance(size, int) and size > 0):
+            lines = [f"if ({self._dim(size)} > 0) {{", *(f"  {line}" for line in lines), "}"]
+        return [*self._heading(step, step.group.name), *lines]
 
 
 def _natural(symbol: str) -> tuple[str, int]:

@@ -17,7 +17,6 @@ from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir.dims import Dim, symbols_of
 from tf_blade.compiler.ir.program import Op, Value
 
-
 _OUT_OF_RANGE = "index out of range"
 
 

@@ -200,4 +200,3 @@ def stages(group: Group, bodies: Mapping[Value, Scalar]) -> dict[Value, int]:
     for root in group.roots:
         stage(root)
     return known
-

@@ -23,7 +23,8 @@ from tf_blade.compiler.fuse.groups import (
     trace,
 )
 from tf_blade.compiler.fuse.index import LoopVar
-from tf_blade.compiler.fuse.roots import base, find_roots
+from tf_blade.compiler.fuse.matrices import base, product_of
+from tf_blade.compiler.fuse.roots import find_roots
 from tf_blade.compiler.fuse.scalar import NotInPlace, Scalar
 from tf_blade.compiler.ir.dims import product, to_text
 from tf_blade.compiler.ir.program import Op, Program, Value
@@ -71,7 +72,7 @@ def plan(program: Program) -> Plan:
     results = {base(v) for v in program.results}
     # Constants and shapes are written out where they are read, unless they are results.
     roots = {v: reason for v, reason in found.reasons.items() if not _is_known(v)}
-    groups = [_single(v) for v in found.roots if v in roots or v in results]
+    groups = [_single(v, roots) for v in found.roots if v in roots or v in results]
     grouping = _Grouping(program, roots, groups)
     grouping.merge_reductions()
     grouping.merge_loops()
@@ -89,13 +90,16 @@ def _is_known(value: Value) -> bool:
     return value.op is not None and value.op.kind in ("constant", "shape_value")
 
 
-def _single(root: Value) -> Group:
+def _single(root: Value, stored: Mapping[Value, str]) -> Group:
     assert root.op is not None
     kind = root.op.kind
     if kind == "reduce":
         return reduce_group(root)
     if kind in ("concatenate", "pad", "dot_general"):
         return Group(kind, [root])
+    product_op = product_of(root)
+    if product_op is not None and product_op.result not in stored:
+        return Group("dot_general", [root])
     if kind == "shape_value":
         return Group("host", [root])
     return loop_group(root)
@@ -141,9 +145,7 @@ def _loops_text(group: Group) -> str:
 class _Grouping:
     """The groups while they are being merged."""
 
-    def __init__(
-        self, program: Program, roots: dict[Value, str], groups: list[Group]
-    ) -> None:
+    def __init__(self, program: Program, roots: dict[Value, str], groups: list[Group]) -> None:
         self.program = program
         self.roots = roots
         self.position = {v: i for i, v in enumerate(program.values())}

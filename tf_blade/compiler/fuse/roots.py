@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tf_blade.compiler.fuse import cost
+from tf_blade.compiler.fuse.matrices import base, operand_root, product_of
 from tf_blade.compiler.fuse.scalar import INDEX_KINDS, splat_value
 from tf_blade.compiler.ir.ops import ELEMENTWISE
 from tf_blade.compiler.ir.program import Op, Program, Value
@@ -27,25 +28,6 @@ class Roots:
 
     roots: list[Value] = field(default_factory=list)
     reasons: dict[Value, str] = field(default_factory=dict)
-
-
-def base(value: Value) -> Value:
-    """The value whose buffer holds this one's elements: reshapes move nothing."""
-    while value.op is not None and value.op.kind == "reshape":
-        value = value.op.operands[0]
-    return value
-
-
-def matrix(value: Value) -> tuple[Value, bool]:
-    """(x, transposed): what a matrix product reads for this operand: x itself, or x with its last
-    two dims swapped, when the operand is such a transpose."""
-    op = value.op
-    if op is not None and op.kind == "transpose":
-        rank = value.type.rank
-        swapped = (*range(rank - 2), rank - 1, rank - 2)
-        if tuple(op.attrs["perm"]) == swapped:
-            return op.operands[0], True
-    return value, False
 
 
 def find_roots(program: Program) -> Roots:
@@ -75,15 +57,27 @@ def _required(program: Program) -> dict[Value, str]:
 
     for result in program.results:
         require(result, "result")
+    users = program.users()
     for op in program.ops:
-        if op.kind in ANCHORS:
-            require(op.result, op.kind)
         if op.kind == "dot_general":
+            require(_written(op, users, reasons), op.kind)
             for operand in op.operands[:2]:
-                require(matrix(operand)[0], "matrix operand")
+                require(operand_root(operand), "matrix operand")
             for operand in op.operands[2:]:
                 require(operand, "bias")
+        elif op.kind in ANCHORS:
+            require(op.result, op.kind)
     return reasons
+
+
+def _written(product: Op, users: dict[Value, list[Op]], results: dict[Value, str]) -> Value:
+    """What a matrix product writes: a transpose of it when nothing else reads it."""
+    readers = users[product.result]
+    if len(readers) == 1 and product.result not in results:
+        transposed = readers[0].result
+        if product_of(transposed) is product:
+            return transposed
+    return product.result
 
 
 def _uses(program: Program, roots: dict[Value, str]) -> dict[Value, set[Use]]:
@@ -93,7 +87,7 @@ def _uses(program: Program, roots: dict[Value, str]) -> dict[Value, set[Use]]:
         mine: set[Use] = {(op.result, ())} if op.result in roots else uses.get(op.result, set())
         for position, operand in enumerate(op.operands):
             seen = mine
-            if op.kind == "gather" or op.kind in INDEX_KINDS and op.kind != "reshape":
+            if op.kind in INDEX_KINDS and op.kind != "reshape":
                 step = number * 4 + position
                 seen = {(root, (*path, step)) for root, path in mine}
             known = uses.setdefault(operand, set())

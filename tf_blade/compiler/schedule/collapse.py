@@ -81,5 +81,3 @@ class Collapse:
             Accumulate(a.root, a.kind, scalar, result)
             for a, scalar, result in zip(accumulates, renamed, local, strict=True)
         ]
-
-

@@ -64,14 +64,21 @@ class Pass:
         return [a.scalar for a in self.accumulates] + [s.scalar for s in self.stores]
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """A loop cut into blocks: row loop `block` counts them, each is `size` iterations."""
+
+    block: LoopVar
+    size: int
+
+
 @dataclass
 class Kernel:
     """A loop or row_reduce kernel, a concatenation or a padding.
 
     scratch: values kept for one row from pass to pass, with their elements a row.
     flat: the rows are the iterations of the only pass's only loop.
-    block: when not 0, the last row loop counts blocks of this many iterations of the only pass's
-      only loop, so that long rows are shared among threads.
+    blocks: loops of the only pass of which a row does only one block.
     """
 
     group: Group
@@ -80,7 +87,7 @@ class Kernel:
     row_stores: list[Store] = field(default_factory=list)
     scratch: dict[Value, Dim] = field(default_factory=dict)
     flat: bool = False
-    block: int = 0
+    blocks: dict[LoopVar, Blocks] = field(default_factory=dict)
 
 
 @dataclass
@@ -89,6 +96,7 @@ class ColumnReduce:
 
     rows: the other kept loops. tile: the innermost loop. reduced: the loops summed over.
     stores: one element for each iteration of rows and tile, when the sums are complete.
+    blocks: as in Kernel, for loops in `reduced`.
     """
 
     group: Group
@@ -97,6 +105,7 @@ class ColumnReduce:
     tile: LoopVar
     accumulates: list[Accumulate]
     stores: list[Store]
+    blocks: dict[LoopVar, Blocks] = field(default_factory=dict)
 
 
 @dataclass

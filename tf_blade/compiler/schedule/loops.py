@@ -22,11 +22,13 @@ from tf_blade.compiler.fuse.scalar import Pool, Scalar, Tracer
 from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
-from tf_blade.compiler.schedule.collapse import Collapse
-from tf_blade.compiler.schedule.kernel import Accumulate, Inside, Kernel, Pass, Store
+from tf_blade.compiler.schedule.collapse import Collapse, affines_of
+from tf_blade.compiler.schedule.kernel import Accumulate, Blocks, Inside, Kernel, Pass, Store
 
 # Rows longer than this are shared among threads, block by block.
 BLOCK = 1 << 14
+# Sides of the tiles in which data is transposed.
+TILE = 16
 
 
 def loop_kernel(group: Group, roots: Mapping[Value, object], stored: Container[Value]) -> Kernel:
@@ -36,14 +38,44 @@ def loop_kernel(group: Group, roots: Mapping[Value, object], stored: Container[V
     stores = [_store(group, r, bodies[r]) for r in group.roots if r in stored]
     collapse = Collapse(pool, [s.scalar for s in stores], [s.index for s in stores])
     loops = collapse.merge(group.loops)
-    stores = collapse.stores(stores)
+    return _loop_nest(group, loops, collapse.stores(stores))
+
+
+def _loop_nest(group: Group, loops: tuple[LoopVar, ...], stores: list[Store]) -> Kernel:
     if len(loops) <= 1:
         return Kernel(group, (), [Pass(loops, stores=stores)], flat=bool(loops))
     rows, inner = loops[:-1], loops[-1]
+    across = _read_across(inner, rows, stores)
+    if across is not None:
+        # Square tiles: lines of memory that are read across are used up while they are in cache.
+        cut = (across, inner)
+        blocks = {v: _blocks(v, f"{v.name}_tile", TILE) for v in cut}
+        rows = (*(v for v in rows if v is not across), *(b.block for b in blocks.values()))
+        return Kernel(group, rows, [Pass(cut, stores=stores)], blocks=blocks)
     if isinstance(inner.extent, int) and inner.extent <= BLOCK:
         return Kernel(group, rows, [Pass((inner,), stores=stores)])
-    blocks = LoopVar("block", d.ceil_div(inner.extent, BLOCK))
-    return Kernel(group, (*rows, blocks), [Pass((inner,), stores=stores)], block=BLOCK)
+    blocks = {inner: _blocks(inner, "block", BLOCK)}
+    rows = (*rows, *(b.block for b in blocks.values()))
+    return Kernel(group, rows, [Pass((inner,), stores=stores)], blocks=blocks)
+
+
+def _blocks(v: LoopVar, name: str, size: int) -> Blocks:
+    return Blocks(LoopVar(name, d.ceil_div(v.extent, size)), size)
+
+
+def _read_across(
+    inner: LoopVar, rows: Sequence[LoopVar], stores: Sequence[Store]
+) -> LoopVar | None:
+    """The row loop whose neighbours lie next to each other in memory where those of the inner loop
+    don't, when the kernel has such an access (a transpose)."""
+    indices = [s.index for s in stores] + affines_of(s.scalar for s in stores)
+    for index in indices:
+        if index.coefficient(inner) in (-1, 0, 1):
+            continue
+        for v in rows:
+            if index.coefficient(v) == 1 and not (isinstance(v.extent, int) and v.extent < 4):
+                return v
+    return None
 
 
 def row_reduce_kernel(
@@ -87,9 +119,7 @@ def row_reduce_kernel(
 
     def place(root: Value) -> Affine:
         loops = group.columns if root in scratch else group.loops
-        return ix.linear(
-            tuple(ix.variable(v) for v in loops), tuple(v.extent for v in loops)
-        )
+        return ix.linear(tuple(ix.variable(v) for v in loops), tuple(v.extent for v in loops))
 
     passes: list[Pass] = []
     for number in range(1 + max((pass_of(r) for r in in_columns), default=-1)):
@@ -160,9 +190,7 @@ def _collapsed(
                 p.outside,
             )
         )
-    return Kernel(
-        kernel.group, rows, passes, collapse.stores(kernel.row_stores), kernel.scratch
-    )
+    return Kernel(kernel.group, rows, passes, collapse.stores(kernel.row_stores), kernel.scratch)
 
 
 def _inlined(group: Group, roots: Mapping[Value, object], pool: Pool) -> dict[Value, Scalar]:
@@ -190,9 +218,7 @@ def concatenate_kernels(group: Group, roots: Mapping[Value, object]) -> list[Ker
     offset: Dim = 0
     for number, operand in enumerate(root.op.operands):
         inner_shape = operand.type.shape[dim:]
-        inner = tuple(
-            LoopVar(f"j{number}_{i}", n) for i, n in enumerate(squeezed(inner_shape))
-        )
+        inner = tuple(LoopVar(f"j{number}_{i}", n) for i, n in enumerate(squeezed(inner_shape)))
         index = (*spread(outer, shape[:dim]), *spread(inner, inner_shape))
         target = (*index[:dim], index[dim].plus(offset), *index[dim + 1 :])
         scalar = tracer.at(operand, index)
@@ -206,10 +232,7 @@ def concatenate_kernels(group: Group, roots: Mapping[Value, object]) -> list[Ker
         collapse = Collapse(pool, p.scalars(), [s.index for s in p.stores])
         loops = collapse.merge((*outer, *p.loops))
         stores = collapse.stores(p.stores)
-        if len(loops) <= 1:
-            kernels.append(Kernel(group, (), [Pass(loops, stores=stores)], flat=bool(loops)))
-        else:
-            kernels.append(Kernel(group, loops[:-1], [Pass((loops[-1],), stores=stores)]))
+        kernels.append(_loop_nest(group, loops, stores))
     return kernels
 
 

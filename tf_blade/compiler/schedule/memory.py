@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tf_blade.compiler.fuse.index import is_nonnegative, mul, sub
+from tf_blade.compiler.fuse.matrices import base
 from tf_blade.compiler.fuse.plan import Plan
-from tf_blade.compiler.fuse.roots import base
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Program, Value
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tf_blade.compiler.fuse.index import mul
 from tf_blade.compiler.fuse.plan import Plan
+from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.schedule.columns import column_reduce_kernel
-from tf_blade.compiler.schedule.kernel import Gemm, HostStores, Kernel, Step
+from tf_blade.compiler.schedule.kernel import Gemm, HostStores, Step
 from tf_blade.compiler.schedule.loops import (
     concatenate_kernels,
     loop_kernel,
     pad_kernel,
     row_reduce_kernel,
 )
-from tf_blade.compiler.schedule.memory import Memory, plan_memory
+from tf_blade.compiler.schedule.memory import Memory, Slot, plan_memory
+from tf_blade.compiler.schedule.split import split_columns, split_rows
 
 
 @dataclass
@@ -34,9 +37,13 @@ def schedule(plan: Plan) -> Schedule:
         if group.kind == "loop":
             steps.append(loop_kernel(group, plan.roots, stored))
         elif group.kind == "row_reduce":
-            steps.append(row_reduce_kernel(group, plan.roots, stored))
+            kernels, parts = split_rows(row_reduce_kernel(group, plan.roots, stored))
+            steps.extend(kernels)
+            _add_temporaries(memory, parts)
         elif group.kind == "column_reduce":
-            steps.append(column_reduce_kernel(group, plan.roots, stored))
+            columns, parts = split_columns(column_reduce_kernel(group, plan.roots, stored))
+            steps.extend(columns)
+            _add_temporaries(memory, parts)
         elif group.kind == "concatenate":
             steps.extend(concatenate_kernels(group, plan.roots))
         elif group.kind == "pad":
@@ -48,4 +55,8 @@ def schedule(plan: Plan) -> Schedule:
     return Schedule(plan, memory, steps)
 
 
-__all__ = ["Kernel", "Schedule", "schedule"]
+def _add_temporaries(memory: Memory, values: list[Value]) -> None:
+    for value in values:
+        slot = Slot()
+        slot.add(value, mul(value.type.size, value.type.dtype.size))
+        memory.slots.append(slot)

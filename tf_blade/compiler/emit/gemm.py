@@ -1,0 +1,109 @@
+"""A matrix product as calls of the host's gemm: sizes, strides, and how batches collapse."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from tf_blade.compiler.fuse.index import mul
+from tf_blade.compiler.fuse.matrices import MatrixView, product_of, result_view, view
+from tf_blade.compiler.ir.dims import Dim
+from tf_blade.compiler.ir.program import Program, Value
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch dim: how many entries, and the distance between them in a, b and c."""
+
+    count: Dim
+    a: Dim
+    b: Dim
+    c: Dim
+
+
+@dataclass(frozen=True)
+class GemmCall:
+    """c = activation(a * b + bias) for every entry of `batch`, outermost dim first. The last batch
+    dim goes into the call; loops run over the others.
+
+    a is m x k, or k x m when transpose_a; b is k x n, or n x k when transpose_b.
+    constant_input: the parameter that b is, if it is the same in every call, else -1.
+    """
+
+    a: MatrixView
+    b: MatrixView
+    c: MatrixView
+    transpose_a: bool
+    transpose_b: bool
+    m: Dim
+    n: Dim
+    k: Dim
+    batch: tuple[Batch, ...]
+    bias: Value | None
+    activation: str
+    constant_input: int
+
+
+def gemm_call(root: Value, program: Program, in_memory: Container[Value]) -> GemmCall:
+    """The call that writes `root`."""
+    op = product_of(root)
+    assert op is not None
+    a, b, c = view(op.operands[0], in_memory), view(op.operands[1], in_memory), result_view(root)
+    assert a is not None and b is not None
+    # In memory a matrix may lie the other way round than the op says.
+    transpose_a = bool(op.attrs["transpose_a"]) != (a.column != 1)
+    transpose_b = bool(op.attrs["transpose_b"]) != (b.column != 1)
+    m, n = op.result.type.shape[-2:]
+    k = op.operands[0].type.shape[-2 if op.attrs["transpose_a"] else -1]
+    strides_b = b.batch or (0,) * len(a.batch)
+    dims = [
+        Batch(count, *strides)
+        for count, *strides in zip(
+            op.result.type.shape[:-2], a.batch, strides_b, c.batch, strict=True
+        )
+        if count != 1
+    ]
+    batch = _collapsed(dims)
+    while batch and _is_taller(batch[-1], a, c, transpose_a, m):
+        # One b for the whole batch: the rows of all its entries are one tall matrix.
+        m = mul(batch.pop().count, m)
+    return GemmCall(
+        a,
+        b,
+        c,
+        transpose_a,
+        transpose_b,
+        m,
+        n,
+        k,
+        tuple(batch),
+        op.operands[2] if len(op.operands) == 3 else None,
+        op.attrs["activation"],
+        _constant_input(b, mul(k, n), program),
+    )
+
+
+def _is_taller(last: Batch, a: MatrixView, c: MatrixView, transpose_a: bool, m: Dim) -> bool:
+    in_step = last.a == mul(m, a.leading) and last.c == mul(m, c.leading)
+    return last.b == 0 and not transpose_a and in_step
+
+
+def _collapsed(dims: list[Batch]) -> list[Batch]:
+    result: list[Batch] = []
+    for dim in reversed(dims):
+        inner = result[-1] if result else None
+        if inner is not None and all(
+            outside == mul(inside, inner.count)
+            for outside, inside in ((dim.a, inner.a), (dim.b, inner.b), (dim.c, inner.c))
+        ):
+            result[-1] = Batch(mul(dim.count, inner.count), inner.a, inner.b, inner.c)
+        else:
+            result.append(dim)
+    return result[::-1]
+
+
+def _constant_input(b: MatrixView, size: Dim, program: Program) -> int:
+    if b.buffer.op is not None or b.batch or b.offset != 0 or b.buffer.type.size != size:
+        return -1
+    index = program.params.index(b.buffer)
+    return index if index in program.constant_params else -1
