@@ -24,6 +24,9 @@ LARGE_PROTO_BYTES = 512 << 20
 # Where a SavedModel carries its report, relative to its folder.
 REPORT_FILE = "assets.extra/tf_blade_report.json"
 
+# Nodes that have a value without being run: they count on neither side of `clustered_share`.
+NOT_RUN = ("Const", "NoOp", "Placeholder", "_Arg", "_Retval")
+
 
 @dataclass
 class KernelReport:
@@ -99,6 +102,11 @@ class RegionReport:
     @property
     def nodes_clustered(self) -> int:
         return sum(len(cluster.nodes) for cluster in self.clusters)
+
+    @property
+    def nodes_left(self) -> int:
+        """Nodes outside the clusters that are run; constants and arguments are not."""
+        return sum(node.op not in NOT_RUN for node in self.left_out)
 
 
 @dataclass
@@ -272,9 +280,9 @@ class Report:
 
     @property
     def clustered_share(self) -> float:
-        """Clustered nodes as a share of all nodes that remained after the passes, 0 to 1."""
+        """Clustered nodes as a share of the nodes that are run, 0 to 1."""
         inside = sum(region.nodes_clustered for region in self.regions)
-        total = inside + sum(len(region.left_out) for region in self.regions)
+        total = inside + sum(region.nodes_left for region in self.regions)
         return inside / total if total else 0.0
 
     def signature(self, name: str) -> SignatureReport:

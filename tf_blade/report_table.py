@@ -10,7 +10,14 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tf_blade.report import CheckReport, LatencyReport, RegionReport, Report, SignatureReport
+from tf_blade.report import (
+    NOT_RUN,
+    CheckReport,
+    LatencyReport,
+    RegionReport,
+    Report,
+    SignatureReport,
+)
 
 _WIDTH = 110
 _MAX_CLUSTERS, _MAX_REASONS, _MAX_OPS = 12, 12, 6
@@ -35,7 +42,7 @@ def report_renderable(report: Report) -> RenderableType:
     clusters = [c for region in report.regions for c in region.clusters]
     if clusters:
         parts.append(_clusters(report))
-    if any(region.left_out for region in report.regions):
+    if any(region.nodes_left for region in report.regions):
         parts.append(_left_out(report))
     parts.append(checks_table(report))
     if any(found.latency for found in report.signatures):
@@ -67,7 +74,7 @@ def _regions(report: Report) -> Table:
             str(region.nodes_after),
             str(len(region.clusters)),
             str(region.nodes_clustered),
-            str(len(region.left_out)),
+            str(region.nodes_left),
         )
     return table
 
@@ -99,6 +106,8 @@ def _left_out(report: Report) -> Table:
     by_reason: dict[str, Counter[str]] = {}
     for region in report.regions:
         for node in region.left_out:
+            if node.op in NOT_RUN:
+                continue  # nothing to optimise about these; the JSON has them
             by_reason.setdefault(node.reason, Counter())[node.op] += 1
     listed = sorted(by_reason.items(), key=lambda item: -item[1].total())
     for reason, ops in listed[:_MAX_REASONS]:

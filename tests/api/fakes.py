@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from tf_blade.api import Driver
 from tf_blade.config import Config
 from tf_blade.progress import Progress
 from tf_blade.report import (
@@ -62,7 +63,7 @@ def without_clusters(
     return report
 
 
-def adding_to_constants(amount: float) -> object:
+def adding_to_constants(amount: float) -> Driver:
     """A driver that adds `amount` to every float constant: a wrong model."""
 
     def driver(

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from tests.api import fakes
-from tf_blade import cli, doctor
+from tf_blade import Config, cli, doctor
 from tf_blade.doctor import Finding
+from tf_blade.progress import silent
 
 
 @pytest.fixture
@@ -168,9 +169,8 @@ def test_verify_compares_two_models(run, two_signatures: Path, tmp_path: Path, q
     data = json.loads(out)
     assert (code, data["equal"]) == (0, True)
     assert {o["feeds"] for o in data["signatures"]["lookup"]["outputs"]} == {"batch 1", "batch 3"}
-    fakes.adding_to_constants(0.5)(
-        str(two_signatures), str(tmp_path / "b"), None, [], lambda *a: None
-    )
+    wrong = fakes.adding_to_constants(0.5)
+    wrong(str(two_signatures), str(tmp_path / "b"), Config(), [], silent)
     code, out, _ = run("verify", two_signatures, tmp_path / "b", "--json", "--config", quick_toml)
     data = json.loads(out)
     assert (code, data["equal"]) == (1, False)

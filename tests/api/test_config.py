@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_a_missing_file_is_refused():
         ("cache_dir", 3),
     ],
 )
-def test_values_outside_their_range_are_refused_by_key(key: str, value: object):
+def test_values_outside_their_range_are_refused_by_key(key: str, value: Any):
     with pytest.raises(ConfigError, match=f"config key '{key}'"):
         Config(**{key: value})
 

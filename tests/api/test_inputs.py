@@ -99,7 +99,8 @@ def test_other_kinds_of_inputs_are_refused(inputs: object):
 
 def test_an_npz_file_is_read(tmp_path: Path):
     file = tmp_path / "feeds.npz"
-    np.savez(file, **dict(GOOD, education=np.array(["BA", "MSc"]).astype("S")))
+    education = GOOD["education"].astype("S")
+    np.savez(file, age=GOOD["age"], id=GOOD["id"], education=education)
     (feeds,) = read_inputs(str(file), SIGNATURES)["predict"]
     assert feeds.values["education"].tolist() == [b"BA", b"MSc"]
 

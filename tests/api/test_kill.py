@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+import tf_blade
 from tests.api import fakes
 from tf_blade import Config, api
+from tf_blade.report import REPORT_FILE
 
 FILES = 12
 
@@ -71,7 +73,9 @@ def test_a_killed_overwriter_leaves_the_old_or_the_new_model(tmp_path: Path, see
 OPTIMIZE = """
 import sys
 from tests.api import fakes
+import tf_blade
 from tf_blade import Config, api
+from tf_blade.report import REPORT_FILE
 api.run(fakes.slow_copying, sys.argv[1], sys.argv[2], config=Config(timing_seconds=0))
 """
 
@@ -92,3 +96,25 @@ def test_a_killed_optimize_leaves_nothing_that_the_next_one_does_not_remove(
     assert len(list(tmp_path.iterdir())) == 1  # the dead process's staging folder
     api.run(fakes.copying, two_signatures, out, config=quick)
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("delay", [0.4, 2.5])
+def test_the_real_optimizer_killed_at_work_leaves_the_output_absent_or_complete(
+    two_signatures: Path, tmp_path: Path, delay: float
+):
+    out = tmp_path / "out"
+    (tmp_path / "c.toml").write_text(f'timing_seconds = 0\ncache_dir = "{tmp_path}/cache"\n')
+    command = [sys.executable, "-m", "tf_blade", "optimize", str(two_signatures), str(out)]
+    with subprocess.Popen(
+        [*command, "--config", str(tmp_path / "c.toml")],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        while process.poll() is None and not any(tmp_path.glob(".tf_blade_staging.*")):
+            time.sleep(0.005)
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+    if out.exists():
+        answers = tf_blade.load(out)(np.ones((2, 3), np.float32))
+        assert answers["sum"].numpy().tolist() == [3, 3]
+        assert (out / REPORT_FILE).exists()

@@ -6,12 +6,12 @@ import dataclasses
 import filecmp
 import shutil
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_blade
 from tests.api import fakes
 from tf_blade import Config, Report, api
 from tf_blade.errors import (
@@ -22,7 +22,7 @@ from tf_blade.errors import (
     SavedModelError,
     SignatureError,
 )
-from tf_blade.report import REPORT_FILE
+from tf_blade.report import REPORT_FILE, Verdict
 from tf_blade.report import LatencyReport as Latency
 
 
@@ -162,7 +162,7 @@ def test_without_clusters_the_output_is_the_input(
     assert same_files(tmp_path / "out", tmp_path / "again", but="")
 
 
-def measured(word: str, speedup: float):
+def measured(word: Verdict, speedup: float):
     def fake(feeds: str, original, optimized, budget_seconds: float) -> Latency:
         original(), optimized()  # both can be called
         return Latency(feeds, 1.0, 1 / speedup, 0, 0, speedup, speedup, speedup, 20, word)
@@ -304,7 +304,7 @@ def test_a_missing_signature_is_refused(two_signatures: Path, tmp_path: Path, qu
 def test_wrong_feeds_are_refused_before_any_work(
     two_signatures: Path, tmp_path: Path, quick: Config
 ):
-    def never(*args: object) -> Report:
+    def never(source_dir, staging_dir, config, signatures, progress) -> Report:
         raise AssertionError("the optimizer was run")
 
     for inputs in ({"y": [1.0]}, {"x": np.zeros((1, 3))}, {"x": [[1.0]]}, {"words": [1]}):
@@ -345,4 +345,4 @@ def test_a_bug_in_the_optimizer_leaves_nothing(two_signatures: Path, tmp_path: P
 
 def test_a_config_of_another_type_is_refused(two_signatures: Path):
     with pytest.raises(ConfigError, match=r"Config\.from_toml"):
-        tf_blade.api.run(fakes.copying, two_signatures, config={"freeze": True})
+        api.run(fakes.copying, two_signatures, config=cast(Any, {"freeze": True}))

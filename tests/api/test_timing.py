@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tf_blade.report import LatencyReport
+from tf_blade.report import LatencyReport, Verdict
 from tf_blade.timing import compare_latency, measure, median_interval, verdict, worth_keeping
 
 
@@ -78,7 +78,7 @@ def test_the_interval_of_a_median_holds_it_as_often_as_promised():
     assert held >= 0.93 * 400
 
 
-def latency(speedup: float, word: str) -> LatencyReport:
+def latency(speedup: float, word: Verdict) -> LatencyReport:
     return LatencyReport("f", 1.0, 1 / speedup, 0, 0, speedup, speedup, speedup, 20, word)
 
 

@@ -1,0 +1,151 @@
+"""The real optimizer behind the API: what comes out loads elsewhere and stays what it is."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_blade
+from tf_blade import Config
+from tf_blade.report import REPORT_FILE
+
+ROOT = Path(__file__).parents[2]
+X = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
+
+# A fresh process that knows the op library and TensorFlow, nothing else.
+PREDICT = """
+import json, sys
+import tensorflow as tf
+from tf_blade import library
+library.load_ops()
+model = tf.saved_model.load(sys.argv[1])
+x = tf.constant(json.loads(sys.argv[2]))
+answer = model.signatures["serving_default"](x=x)["scores"]
+counts = library.counters()
+print(json.dumps({"scores": answer.numpy().tolist(), "launches": counts.launches,
+                  "fallbacks": counts.fallbacks}))
+"""
+
+
+@pytest.fixture(scope="module")
+def layers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Element-wise work, a matrix product and a softmax: enough for a cluster that can win."""
+
+    class Layers(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            rng = np.random.default_rng(1)
+            self.w = tf.Variable(rng.standard_normal((8, 16)).astype(np.float32))
+            self.b = tf.Variable(rng.standard_normal(16).astype(np.float32))
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.float32, "x")])
+        def scores(self, x):
+            hidden = tf.nn.relu(tf.matmul(tf.tanh(x) * 2.0 + 1.0, self.w) + self.b)
+            mean = tf.reduce_mean(hidden, 1, keepdims=True)
+            scaled = (hidden - mean) * tf.math.rsqrt(tf.square(mean) + 1e-3)
+            return {"scores": tf.nn.softmax(scaled)}
+
+    path = tmp_path_factory.mktemp("layers") / "model"
+    module = Layers()
+    tf.saved_model.save(module, str(path), signatures=module.scores)
+    return path
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    cache = str(tmp_path_factory.mktemp("cache"))
+    return Config(timing_seconds=0, cache_dir=cache)
+
+
+def test_the_result_runs_in_a_fresh_process_without_the_original(
+    layers: Path, tmp_path: Path, config: Config
+):
+    original = tmp_path / "original"
+    shutil.copytree(layers, original)
+    expected = tf.saved_model.load(str(original)).signatures["serving_default"](x=X)["scores"]
+    model = tf_blade.optimize(original, tmp_path / "out", config=config)
+    assert model.report.cluster_count > 0
+    assert model.report.signature("serving_default").check.status == "passed"
+    assert model.report.fallbacks == {}
+    shutil.rmtree(original)
+    np.testing.assert_allclose(model(X)["scores"], expected, rtol=1e-5, atol=1e-6)
+    command = [sys.executable, "-c", PREDICT, str(tmp_path / "out"), json.dumps(X.tolist())]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    answer = json.loads(done.stdout)
+    np.testing.assert_allclose(answer["scores"], expected, rtol=1e-5, atol=1e-6)
+    assert answer["launches"] >= 1
+    assert answer["fallbacks"] == {}
+
+
+def test_optimising_the_result_again_changes_nothing(layers: Path, tmp_path: Path, config: Config):
+    tf_blade.optimize(layers, tmp_path / "once", config=config)
+    report = (tmp_path / "once" / REPORT_FILE).read_text()
+    again = tf_blade.optimize(tmp_path / "once", tmp_path / "twice", config=config)
+    assert again.report.outcome == "unchanged"
+    names = [
+        str(p.relative_to(tmp_path / "once")) for p in (tmp_path / "once").rglob("*") if p.is_file()
+    ]
+    _, different, missing = filecmp.cmpfiles(
+        tmp_path / "once", tmp_path / "twice", names, shallow=False
+    )
+    assert (different, missing) == ([], [])
+    assert (tmp_path / "once" / REPORT_FILE).read_text() == report
+
+
+def test_the_report_accounts_for_every_node(layers: Path, config: Config):
+    report = tf_blade.optimize(layers, config=config).report
+    (region,) = report.regions
+    cluster = region.clusters[0]
+    assert cluster.ops["MatMul"] == 1
+    assert cluster.gemms == 1
+    assert cluster.kernels
+    assert cluster.executable_bytes > 0
+    assert all(node.reason for node in region.left_out)
+    inside = {name for c in region.clusters for name in c.nodes}
+    assert not inside & {node.name for node in region.left_out}
+    assert report.compiler
+    assert 0 < report.clustered_share <= 1
+
+
+def test_two_processes_optimise_into_one_cache_at_once(layers: Path, tmp_path: Path):
+    (tmp_path / "c.toml").write_text(f'timing_seconds = 0\ncache_dir = "{tmp_path}/cache"\n')
+    command = [sys.executable, "-m", "tf_blade", "optimize", str(layers)]
+    started = [
+        subprocess.Popen(
+            [*command, str(tmp_path / f"out{i}"), "--config", str(tmp_path / "c.toml"), "--json"],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(2)
+    ]
+    outputs = [json.loads(process.communicate()[0]) for process in started]
+    assert [process.returncode for process in started] == [0, 0]
+    for i, data in enumerate(outputs):
+        assert data["report"]["regions"][0]["clusters"]
+        answers = tf_blade.load(tmp_path / f"out{i}")(X)["scores"]
+        np.testing.assert_allclose(answers, tf_blade.load(layers)(X)["scores"], rtol=1e-5)
+    assert not list((tmp_path / "cache").rglob(".new-*"))
+
+
+def test_without_a_compiler_the_message_names_three_ways_to_get_one(
+    layers: Path, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CXX", "")
+    monkeypatch.setitem(sys.modules, "ziglang", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
+    with pytest.raises(tf_blade.CompilerNotFoundError) as caught:
+        tf_blade.optimize(layers, tmp_path / "out", config=config)
+    for way in ("g++", "clang", "ziglang"):
+        assert way in str(caught.value)
+    assert caught.value.exit_code == 2
+    assert not (tmp_path / "out").exists()
