@@ -87,6 +87,25 @@ def test_readers_outside_the_eligible_nodes_keep_the_original_nodes():
     assert_same_answers(before, graph, {"x": FOUR}, ["y:0", "train:0"])
 
 
+def test_original_nodes_that_are_kept_go_on_reading_original_nodes():
+    def build():
+        x = vector("x")
+        a = tf.negative(tf.nn.relu(x, name="a0"), name="a")
+        b = tf.negative(tf.add(tf.sinh(a, name="s"), a, name="b0"), name="b")
+        tf.square(b, name="train")
+        return [tf.abs(b, name="y")]
+
+    graph = main_graph(build)
+    before = graph.copy()
+    clusters, _, types = cluster(graph, eligible=["a0", "a", "s", "b0", "b", "y"])
+    assert members(clusters) == [{"a0", "a"}, {"b0", "b", "y"}]
+    replace_with_calls(graph, types, clusters[::-1])
+    assert graph.nodes["b0"].inputs == [TensorRef("s"), TensorRef("a")]
+    assert graph.nodes["a"].inputs == [TensorRef("a0")]
+    assert graph.nodes["s"].inputs == [TensorRef("blade_cluster_0")]
+    assert_same_answers(before, graph, {"x": FOUR}, ["y:0", "train:0"])
+
+
 def test_a_fetched_node_with_readers_outside_serves_them_under_its_name():
     def build():
         x = vector("x")

@@ -86,7 +86,8 @@ def test_a_branch_that_reads_from_outside_directly_does_not_take_the_source_in()
     def build():
         x, p = vector("x"), v1.placeholder(tf.bool, [], name="p")
         off, on = tf.raw_ops.Switch(data=x, pred=p)
-        always = tf.negative(tf.square(x, name="always0"), name="always")
+        # As late as the Switch is, so that nothing but its condition tells the two apart.
+        always = tf.negative(tf.square(tf.sinh(x), name="always0"), name="always")
         branch = tf.abs(tf.add(always, on, name="branch0"), name="branch")
         joined, _ = tf.raw_ops.Merge(inputs=[off, branch])
         return [always, tf.identity(joined, name="joined")]

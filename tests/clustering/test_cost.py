@@ -97,6 +97,18 @@ def test_views_that_only_add_an_output_are_dropped():
     assert left_out["after"] == left_out["before"]
 
 
+def test_a_view_between_members_is_not_dropped_even_if_it_only_copies():
+    def build():
+        x = vector("x", 1000)
+        a = tf.negative(tf.nn.relu(x, name="a0"), name="a")
+        shown = tf.reshape(a, [10, 100], name="shown")
+        b = tf.square(tf.abs(shown, name="b0"), name="b")
+        return [tf.sinh(a), tf.sinh(shown), tf.sinh(b)]
+
+    clusters, _ = default_cost(build)
+    assert members(clusters) == [{"a0", "a", "shown", "b0", "b"}]
+
+
 def test_views_whose_source_stays_inside_are_kept():
     def build():
         x = vector("x", 1000)
