@@ -71,6 +71,13 @@ class Bindings:
                 if call.function not in captured:
                     self._pass(call.function, call.arguments, lambda ref: main_source(main, ref))
         self._propagate()
+        loops = [node for node in main if node.op in LOOPS]
+        while loops:
+            for node in loops:
+                self._loop(node.attrs["cond"].func.name, node.attrs["body"].func.name)
+            if not self._callers_changed:
+                break
+            self._propagate()
 
     def of(self, function: str) -> dict[str, Source]:
         """Bindings of a function's arguments, by argument name."""
