@@ -29,7 +29,7 @@ def markdown() -> str:
             if attr in known
         )
         first = definition.input_arg[0].type if definition.input_arg else 0
-        if first:  # the op's own, not a choice
+        if first and "T" not in known and not lowering.dtypes:  # the op's own, not a choice
             dtypes = tf.dtypes.as_dtype(first).name
         summary = lowering.summary.replace("|", "\\|")
         lines.append(f"| {op} | {dtypes or 'any'} | {summary} |")
