@@ -9,6 +9,7 @@ READS = frozenset(
     {
         "DisableCopyOnRead",
         "HashTableV2",
+        "IsVariableInitialized",
         "LookupTableFindV2",
         "LookupTableSizeV2",
         "ReadVariableOp",

@@ -293,8 +293,15 @@ class Graph:
         return found
 
     def is_stateful(self, node: Node) -> bool:
-        """Whether TensorFlow counts the op as stateful: it must not be removed, merged or moved."""
-        return node.op != ARG and op_def(node.op, self.library).is_stateful
+        """Whether the op must not be removed, merged or moved.
+
+        Either TensorFlow counts it as stateful, or it takes a reference (Assign, ScatterAdd, …):
+        TensorFlow doesn't count those, though they write.
+        """
+        if node.op == ARG:
+            return False
+        definition = op_def(node.op, self.library)
+        return definition.is_stateful or any(arg.is_ref for arg in definition.input_arg)
 
     def consumers(self) -> dict[str, list[Node]]:
         """For each node name, the nodes with a data or control edge from it (each once)."""

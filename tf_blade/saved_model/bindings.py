@@ -14,7 +14,7 @@ from tensorflow.core.protobuf import saved_object_graph_pb2
 
 from tf_blade.graph.bodies import Bodies
 from tf_blade.graph.calls import LOOPS, calls
-from tf_blade.graph.graph import Graph, TensorRef
+from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.types import ARG
 
 # Ops that hand a resource on as it is.
@@ -53,6 +53,7 @@ class Bindings:
         self._bodies = bodies
         self._values: dict[tuple[str, int], Value] = {}
         self._callers_changed: list[str] = []
+        self._loops: dict[str, set[str]] = {}  # loop bodies, each with its conditions
         library = bodies.library
         captured: set[str] = set()
         if object_graph is not None:
@@ -67,17 +68,11 @@ class Bindings:
                     value = ANYTHING if bound is None else Source("object", str(bound))
                     self._meet(name, i, value)
         for node in main:
+            self._note_loop(node)
             for call in calls(node, library):
                 if call.function not in captured:
                     self._pass(call.function, call.arguments, lambda ref: main_source(main, ref))
         self._propagate()
-        loops = [node for node in main if node.op in LOOPS]
-        while loops:
-            for node in loops:
-                self._loop(node.attrs["cond"].func.name, node.attrs["body"].func.name)
-            if not self._callers_changed:
-                break
-            self._propagate()
 
     def of(self, function: str) -> dict[str, Source]:
         """Bindings of a function's arguments, by argument name."""
@@ -121,24 +116,33 @@ class Bindings:
         while self._callers_changed:
             caller = self._callers_changed.pop()
             graph = self._bodies[caller]
+            self._next_iteration(caller)
             for node in graph:
+                self._note_loop(node)
                 for call in calls(node, self._bodies.library):
                     self._pass(
                         call.function, call.arguments, lambda ref, g=graph: self._value(g, ref)
                     )
-                if node.op in LOOPS:
-                    self._loop(node.attrs["cond"].func.name, node.attrs["body"].func.name)
 
-    def _loop(self, cond: str, body: str) -> None:
-        """A loop's second iteration takes what its body returns."""
-        if body not in self._bodies.library:
+    def _note_loop(self, node: Node) -> None:
+        if node.op not in LOOPS:
+            return
+        body, cond = node.attrs["body"].func.name, node.attrs["cond"].func.name
+        conds = self._loops.setdefault(body, set())
+        if body in self._bodies.library and cond not in conds:
+            conds.add(cond)
+            self._callers_changed.append(body)
+
+    def _next_iteration(self, body: str) -> None:
+        """If the function is a loop's body, its next iteration takes what it returns."""
+        if body not in self._loops:
             return
         graph = self._bodies[body]
         for i, (_, ref) in enumerate(graph.outputs):
             value = self._value(graph, ref)
             if value is not None:
-                self._meet(body, i, value)
-                self._meet(cond, i, value)
+                for function in (body, *self._loops[body]):
+                    self._meet(function, i, value)
 
     def _value(self, graph: Graph, ref: TensorRef) -> Value | None:
         """What a tensor of a function body is; None while nothing is known of the argument."""
