@@ -139,11 +139,13 @@ class _Builder:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise CompileError(f"{command[0]} took more than {TIMEOUT_SECONDS:.0f} s") from None
+            raise CompileError(
+                f"{self.compiler.name} took more than {TIMEOUT_SECONDS:.0f} s"
+            ) from None
         except OSError as error:
-            raise CompileError(f"{command[0]} can't be run: {error.strerror}") from error
+            raise CompileError(f"{self.compiler.name} can't be run: {error.strerror}") from error
         if done.returncode != 0:
-            raise CompileError(f"{os.path.basename(command[0])}: {first_message(done.stderr)}")
+            raise CompileError(f"{self.compiler.name}: {first_message(done.stderr)}")
 
 
 def first_message(text: str) -> str:

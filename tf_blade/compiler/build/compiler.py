@@ -21,11 +21,24 @@ _COMMON = (
     # Integers wrap around, and nothing looks at errno or floating-point exception flags.
     "-fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=off -fwrapv"
 ).split()
+
+
+@dataclass(frozen=True)
+class _Target:
+    """arch: as in a target triple. march: GCC's and clang's name of the instruction set. mcpu: the
+    same for zig. vector: flags that choose the vector width."""
+
+    arch: str
+    march: str
+    mcpu: str
+    vector: tuple[str, ...] = ()
+
+
 _TARGETS = {
-    "x86-64-v2": ("x86_64", ["-march=x86-64-v2"]),
-    "x86-64-v3": ("x86_64", ["-march=x86-64-v3", "-mprefer-vector-width=256"]),
-    "x86-64-v4": ("x86_64", ["-march=x86-64-v4", "-mprefer-vector-width=512"]),
-    "aarch64": ("aarch64", ["-march=armv8-a"]),
+    "x86-64-v2": _Target("x86_64", "x86-64-v2", "x86_64_v2"),
+    "x86-64-v3": _Target("x86_64", "x86-64-v3", "x86_64_v3", ("-mprefer-vector-width=256",)),
+    "x86-64-v4": _Target("x86_64", "x86-64-v4", "x86_64_v4", ("-mprefer-vector-width=512",)),
+    "aarch64": _Target("aarch64", "armv8-a", "generic"),
 }
 _MISSING = (
     "no C++ compiler{what} was found. Get one of these three ways: install g++ (Debian and Ubuntu: "
@@ -43,13 +56,22 @@ class Compiler:
     version: str
 
     def __str__(self) -> str:
-        return f"{self.command[0] if self.family != 'zig' else 'zig'} ({self.version})"
+        return f"{self.name} ({self.version})"
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
+        return "zig" if self.family == "zig" else self.command[0]
 
     def compile_command(self, target: str, source: str, output: str, *defines: str) -> list[str]:
         """The command that makes an object file for a CPU target."""
-        flags = [*_COMMON, *_TARGETS[target][1], *(f"-D{d}" for d in defines)]
+        t = _TARGETS[target]
+        flags = [*_COMMON, *t.vector, *(f"-D{d}" for d in defines)]
         if self.family == "zig":
-            flags = [*_zig_flags(target), *flags]
+            # -nostdinc++: or zig builds its C++ standard library first, which takes minutes.
+            flags += ["-target", _zig_target(target), f"-mcpu={t.mcpu}", "-nostdinc++"]
+        else:
+            flags.append(f"-march={t.march}")
         return [*self.command, *flags, "-c", "-x", "c++", source, "-o", output]
 
     def link_command(self, target: str, objects: list[str], output: str) -> list[str]:
@@ -65,12 +87,7 @@ class Compiler:
 
 def _zig_target(target: str) -> str:
     # glibc 2.17 is what TensorFlow's manylinux wheels ask for.
-    return f"{_TARGETS[target][0]}-linux-gnu.2.17"
-
-
-def _zig_flags(target: str) -> list[str]:
-    # -nostdinc++: or zig builds its C++ standard library first, which takes minutes.
-    return ["-target", _zig_target(target), "-nostdinc++"]
+    return f"{_TARGETS[target].arch}-linux-gnu.2.17"
 
 
 def find_compiler(name: str | None = None, target: str | None = None) -> Compiler:
@@ -82,7 +99,7 @@ def find_compiler(name: str | None = None, target: str | None = None) -> Compile
 
     Raises: CompilerNotFoundError, which names the three ways to get one.
     """
-    arch = _TARGETS[target][0] if target else platform.machine().replace("arm64", "aarch64")
+    arch = _TARGETS[target].arch if target else platform.machine().replace("arm64", "aarch64")
     if name:
         found = _try(name, arch)
         if found is None:

@@ -1,0 +1,139 @@
+"""The prelude's f32 functions: errors in ulps on dense sweeps, exact at special values."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.compiler.batch import compile_batch
+from tests.compiler.ctypes_host import CtypesHost
+from tf_blade.compiler import compile_program
+from tf_blade.compiler.ir.builder import Builder
+from tf_blade.compiler.ir.interpreter import Refused
+from tf_blade.compiler.ir.types import DType
+
+Function = Callable[[np.ndarray], np.ndarray]
+
+
+def logistic(x: np.ndarray) -> np.ndarray:
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, small) / (1.0 + small)
+
+
+# The function in f64, and the most that ours may be off, in ulps of f32.
+FUNCTIONS: dict[str, tuple[Function, float]] = {
+    "exp": (np.exp, 1.0),
+    "expm1": (np.expm1, 2.0),
+    "log": (np.log, 1.5),
+    "log1p": (np.log1p, 2.0),
+    "tanh": (np.tanh, 2.0),
+    "logistic": (logistic, 3.0),
+    "erf": (np.vectorize(math.erf, otypes=[np.float64]), 1.5),
+    "erfc": (np.vectorize(math.erfc, otypes=[np.float64]), 3.0),
+    "sin": (np.sin, 2.0),
+    "cos": (np.cos, 2.0),
+    "tan": (np.tan, 4.0),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), 1.5),
+}
+
+
+@functools.cache
+def hosts() -> dict[str, CtypesHost]:
+    sources = []
+    for kind in FUNCTIONS:
+        b = Builder(kind)
+        sources.append(compile_program(b.finish([b.unary(kind, b.param(DType.F32, [None]))])))
+    return dict(zip(FUNCTIONS, compile_batch(sources, optimize="-O3"), strict=True))
+
+
+def computed(kind: str, x: np.ndarray) -> np.ndarray:
+    return hosts()[kind].run([x], [DType.F32])[0]
+
+
+@functools.cache
+def pow_host() -> CtypesHost:
+    b = Builder("power")
+    x, y = b.param(DType.F32, [None]), b.param(DType.F32, [None])
+    program = b.finish([b.binary("pow", x, y)])
+    return compile_batch([compile_program(program)], optimize="-O3")[0]
+
+
+def sweep() -> np.ndarray:
+    """Numbers of every magnitude up to 2^45, and densely where the functions vary."""
+    magnitudes = np.arange(0, 2**32, 9973, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    magnitudes = magnitudes[np.abs(magnitudes) <= 2.0**45]  # drops NaN too
+    dense = [np.linspace(-110, 110, 300_001), np.linspace(-2, 2, 200_001)]
+    return np.concatenate([magnitudes, *dense]).astype(np.float32)
+
+
+def ulps(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        want = exact.astype(np.float32)
+        one = np.spacing(np.abs(want)).astype(np.float64)
+        error = np.abs(got.astype(np.float64) - exact) / one
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    return np.where(same, 0.0, np.where(np.isfinite(error), error, np.inf))
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_error_stays_within_its_bound(kind: str):
+    function, bound = FUNCTIONS[kind]
+    x = sweep()
+    with np.errstate(all="ignore"):
+        exact = function(x.astype(np.float64))
+    got = computed(kind, x)
+    error = ulps(got, exact)
+    worst = int(np.argmax(error))
+    assert error[worst] <= bound, f"{kind}({x[worst]!r}) = {got[worst]!r}, exact {exact[worst]!r}"
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_special_values_are_exact(kind: str):
+    tiny, largest = np.float32(1e-45), np.finfo(np.float32).max
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1, -1, tiny, -tiny], np.float32)
+    if kind not in ("sin", "cos", "tan"):
+        special = np.append(special, [largest, -largest]).astype(np.float32)
+    got = computed(kind, special)
+    with np.errstate(all="ignore"):
+        want = FUNCTIONS[kind][0](special.astype(np.float64)).astype(np.float32)
+    assert ulps(got, want.astype(np.float64)).max() <= FUNCTIONS[kind][1]
+    exact = ~np.isfinite(want) | (want == 0) | ~np.isfinite(special)
+    np.testing.assert_array_equal(got[exact], want[exact])
+
+
+def test_results_below_the_normal_numbers_are_rounded_once():
+    x = np.linspace(-103.9, -87.4, 10_001).astype(np.float32)
+    assert ulps(computed("exp", x), np.exp(x.astype(np.float64))).max() <= 1.0
+
+
+@pytest.mark.parametrize("kind", ["sin", "cos", "tan"])
+def test_trigonometry_beyond_its_range_refuses_the_run(kind: str):
+    with pytest.raises(Refused, match=rf"{kind} of a number beyond 2\^45"):
+        computed(kind, np.array([1e30], np.float32))
+
+
+def test_powers():
+    rng = np.random.default_rng(0)
+    x = np.exp(rng.uniform(-20, 20, 200_000)).astype(np.float32)
+    y = rng.uniform(-4, 4, x.size).astype(np.float32)
+    (got,) = pow_host().run([x, y], [DType.F32])
+    assert ulps(got, np.power(x.astype(np.float64), y.astype(np.float64))).max() <= 1.0
+
+
+def test_powers_of_special_values_are_exact():
+    values = np.array(
+        [np.nan, np.inf, -np.inf, 0.0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 2.5, -2.5, 1e9, -1e9],
+        np.float32,
+    )
+    x, y = (a.reshape(-1).copy() for a in np.meshgrid(values, values))
+    (got,) = pow_host().run([x, y], [DType.F32])
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
+    error = ulps(got, want.astype(np.float64))
+    assert error.max() <= 1.0, list(zip(x[error > 1], y[error > 1], got[error > 1], strict=True))
+    zeros = want == 0
+    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))

@@ -1,0 +1,51 @@
+"""Random programs give the reference's answers as generated code."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.compiler.batch import compile_batch
+from tests.compiler.random_programs import Case, cases
+from tf_blade.compiler import compile_program
+from tf_blade.compiler.ir.interpreter import Refused
+
+COUNT = 120
+
+
+def collected(number: int, count: int) -> list[Case]:
+    """The same random programs each time, so that their code comes from the cache."""
+    found: list[Case] = []
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    @given(cases())
+    def collect(case: Case) -> None:
+        found.append(case)
+
+    collect()
+    return found
+
+
+def test_random_programs_give_the_references_answers():
+    programs = collected(2026, COUNT)
+    hosts = compile_batch([compile_program(c.program) for c in programs])
+    answered = 0
+    for case, host in zip(programs, hosts, strict=True):
+        expected = case.expected()
+        try:
+            got = host.run(case.inputs, [v.type.dtype for v in case.program.results])
+        except Refused as refusal:
+            if expected is not None:
+                pytest.fail(f"refused ({refusal.reason}) what the reference answers:\n{case!r}")
+            continue
+        if expected is not None:
+            case.check(got)
+            answered += 1
+    assert answered > COUNT // 2
