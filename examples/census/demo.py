@@ -122,10 +122,11 @@ def _time(
 ) -> None:
     """Prints the speed-up table: both models in turn, in C++ sessions with ready tensors."""
     machine = harness.machine()
-    table = Table(
-        title=f"{machine.cpu}, {machine.cores} cores, TensorFlow {machine.tensorflow}, "
+    console.print(
+        f"{machine.cpu}, {machine.cores} cores, TensorFlow {machine.tensorflow}, "
         f"oneDNN {'on' if machine.onednn else 'off'}; median (interquartile range)"
     )
+    table = Table()
     for column in ("batch", "original ms", "optimised ms", "speed-up (95 % interval)"):
         table.add_column(column, justify="right")
     with Session(original) as first, Session(optimized) as second:
