@@ -126,6 +126,22 @@ def _gathers() -> Iterator[Case]:
         lambda p, i: tf.gather_nd(p, i[..., None]),
         (table, Arg("i32", ("n", "m"), wild)),
     )
+    for dtype in ("i32", "i64"):
+        yield Case(
+            f"GatherNd.elements.{dtype}",
+            lambda p, i, j: tf.gather_nd(p, tf.stack([i, j], -1)),
+            (
+                Arg("f32", ("v", "m"), finite),
+                Arg(dtype, ("n",), below("v", out_of_range=0.2)),
+                Arg(dtype, ("n",), below("m", out_of_range=0.2)),
+            ),
+        )
+    yield Case(
+        "GatherNd.slices",
+        lambda p, i: tf.gather_nd(p, i),
+        (Arg("f32", (3, 4, "m"), finite), Arg("i32", ("n", 2, 2), below(3, out_of_range=0.3))),
+        assumes=_not_empty("m"),
+    )
     yield Case(
         "Gather.of_shape",
         lambda x, v: tf.fill(tf.gather(tf.shape(x), [2, 0]), v),

@@ -168,13 +168,33 @@ def gather(b: Builder, params: Value, indices: Value) -> Value:
     return b.gather(params, indices, 0)
 
 
+# Where a policy lets TensorFlow take zeros for bad indices, the fallback does so.
 @lower("GatherNd", dtypes={"Tindices": INDICES}, ignores=["bad_indices_policy"])
 def gather_nd(b: Builder, params: Value, indices: Value) -> Value:
-    """The slices of params at index vectors of length 1 (the last dim of indices)."""
+    """The slices of params at the index vectors that the last dim of indices holds."""
     depth = b.shape(indices)[-1]
-    if depth != 1:
-        raise UnsupportedError("index vectors longer than 1 are not supported", b.source)
-    return b.gather(params, b.reshape(indices, b.shape(indices)[:-1]), 0)
+    if not isinstance(depth, int) or depth == 0:
+        raise UnsupportedError("index vectors must have a known length, at least 1", b.source)
+    dims = b.shape(params)
+    rows = b.reshape(params, (d.product(dims[:depth]), *dims[depth:]))
+    sizes = [b.shape_value(n, indices.type.dtype) for n in dims[:depth]]
+    parts = [_component(b, indices, i) for i in range(depth)]
+    flat = parts[0]
+    for part, size in zip(parts[1:], sizes[1:], strict=True):
+        flat = b.add(b.mul(flat, size), part)
+    if depth > 1:
+        # Each index is checked on its own: a row past its end must not reach into the next one.
+        for part, size in zip(parts, sizes, strict=True):
+            below = b.compare("LT", part, size)
+            inside = b.binary("and", b.compare("GE", part, number(b, 0, part)), below)
+            flat = b.select(inside, flat, number(b, -1, flat))
+    return b.gather(rows, flat, 0)
+
+
+def _component(b: Builder, indices: Value, i: int) -> Value:
+    """Element i of each index vector."""
+    outer = b.shape(indices)[:-1]
+    return b.reshape(b.slice(indices, [0] * len(outer) + [i], [*outer, i + 1]), outer)
 
 
 # -- pad and reverse --------------------------------------------------------------------------
