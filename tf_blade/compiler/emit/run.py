@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -22,6 +23,8 @@ from tf_blade.compiler.schedule.schedule import Schedule
 
 # Kernels known to take fewer cycles than this are called without asking for threads.
 INLINE_CYCLES = 20_000
+# Columns of a comment; names of nodes can be very long.
+WIDEST = 160
 
 
 @dataclass
@@ -47,6 +50,8 @@ class RunPrinter:
         self._data: set[Value] = set()
         self._host_arrays: set[Value] = set()
         self._long_scratch: dict[Value, str] = {}
+        # Kernels printed so far, by their text with neutral names: layers of a model repeat.
+        self._printed: dict[str, str] = {}
 
     def print(self) -> Source:
         # Kernels first: what they use decides what run has to provide.
@@ -292,8 +297,15 @@ class RunPrinter:
             bytes_ = self._dim(mul(mul(scratch.rows, scratch.row), value.type.dtype.size))
             row = self._dim(scratch.row)
             self._long_scratch[value] = f"{row} > {scratch.capacity} ? {bytes_} : 0"
+        neutral = "" if text.flags or text.data else _neutral(function.body, fields)
+        same = self._printed.get(neutral)
+        if same is not None:
+            heading = self._heading(step, f"{name} runs {same}")
+            return [*heading, *self._call(function, same, name, fields)]
+        if neutral:
+            self._printed[neutral] = name
         self._print_kernel(step, function, name, fields)
-        return self._call(function, name, fields)
+        return self._call(function, name, name, fields)
 
     def _print_kernel(
         self,
@@ -327,9 +339,13 @@ class RunPrinter:
         ops = self.schedule.plan.ops(step.group)
         sources = list(dict.fromkeys(op.source for op in ops if op.source))
         lines = c.comment(f"{name}: {', '.join(sources)}" if sources else name)
-        return lines + [line for op in ops for line in c.comment(f"  {op}")]
+        lines += [line for op in ops for line in c.comment(f"  {op}")]
+        return [line if len(line) <= WIDEST else f"{line[: WIDEST - 2]} …" for line in lines]
 
-    def _call(self, function: Function, name: str, fields: list[tuple[str, str]]) -> list[str]:
+    def _call(
+        self, function: Function, kernel: str, name: str, fields: list[tuple[str, str]]
+    ) -> list[str]:
+        """Calls the printed function `kernel` for the step `name`."""
         lines: list[str] = []
         for (op, reason, extent), size in function.text.takes.items():
             if not (isinstance(extent, int) and extent > 0):
@@ -338,17 +354,18 @@ class RunPrinter:
                     f"if ({self._dim(extent)} == 0 && {self._dim(size)} > 0) return {refusal};"
                 )
         values = ", ".join("&refused" if f == "refused" else f for _, f in fields)
-        lines.append(f"const {name}_args {name}_values = {{{values}}};")
+        lines.append(f"const {kernel}_args {name}_values = {{{values}}};")
         units = self._dim(function.units)
         cycles, known = self._cycles(function)
         total = known * function.units if isinstance(function.units, int) and known else None
         if total is not None and total < INLINE_CYCLES:
-            lines.append(f"{name}(&{name}_values, 0, {units});")
+            lines.append(f"{kernel}(&{name}_values, 0, {units});")
         else:
-            lines.append(
-                f"if ({units} > 0) host->parallel_for(ctx, {units}, {cycles}, {name}, "
-                f"&{name}_values);"
-            )
+            lines += [
+                f"if ({units} > 0) {{",
+                f"  host->parallel_for(ctx, {units}, {cycles}, {kernel}, &{name}_values);",
+                "}",
+            ]
         if function.text.flags:
             lines.append("if (refused != 0) return refused;")
         return lines
@@ -449,6 +466,21 @@ class RunPrinter:
         if not (isinstance(size, int) and size > 0):
             lines = [f"if ({self._dim(size)} > 0) {{", *(f"  {line}" for line in lines), "}"]
         return [*self._heading(step, step.group.name), *lines]
+
+
+_VALUE_NAME = re.compile(r"\b[pv]\d+(?=_|\b)")
+
+
+def _neutral(body: list[str], fields: list[tuple[str, str]]) -> str:
+    """The kernel's text with its values numbered in order of appearance: equal texts are kernels
+    that differ in what they are given only."""
+    numbers: dict[str, str] = {}
+
+    def number(match: re.Match[str]) -> str:
+        return numbers.setdefault(match[0], f"value{len(numbers)}")
+
+    header = "\n".join(f"{kind} {name}" for kind, name in fields)
+    return _VALUE_NAME.sub(number, "\n".join([header, *body]))
 
 
 def _natural(symbol: str) -> tuple[str, int]:
