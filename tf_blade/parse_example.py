@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,28 +43,18 @@ def find_features(
     return sorted(found.values(), key=lambda f: f.key)
 
 
-def synthesise_examples(
-    features: Iterable[ExampleFeature], rows: int, rng: np.random.Generator
-) -> np.ndarray:
-    """`rows` serialized tf.Example protos as an object array of bytes, shape [rows]."""
-    # Late: synthesis.py uses this module.
-    from tf_blade.synthesis import random_values
-
-    listed = list(features)
-    serialized = np.empty(rows, object)
-    for row in range(rows):
-        example = example_pb2.Example()
-        for feature in listed:
-            count = int(rng.integers(0, 4)) if feature.count is None else feature.count
-            values = random_values(feature.dtype, (count,), rng)
-            proto = example.features.feature[feature.key]
-            if feature.dtype == tf.string:
-                proto.bytes_list.value.extend(values)
-            elif feature.dtype.is_floating:
-                proto.float_list.value.extend(values)
-            else:
-                proto.int64_list.value.extend(values)
-        serialized[row] = example.SerializeToString()
+def serialize_example(values: Mapping[ExampleFeature, np.ndarray]) -> bytes:
+    """A tf.Example proto with these values, serialized."""
+    example = example_pb2.Example()
+    for feature, array in values.items():
+        proto = example.features.feature[feature.key]
+        if feature.dtype == tf.string:
+            proto.bytes_list.value.extend(array)
+        elif feature.dtype.is_floating:
+            proto.float_list.value.extend(array)
+        else:
+            proto.int64_list.value.extend(array)
+    serialized: bytes = example.SerializeToString()
     return serialized
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -85,9 +86,16 @@ def load_saved_model(directory: str, tags: tuple[str, ...] | None) -> Any:
 
 def first_line(error: BaseException, limit: int = 300) -> str:
     """The part of an exception's message that fits in a sentence."""
-    message = getattr(error, "message", None) or str(error) or type(error).__name__
-    lines = [line.strip() for line in str(message).splitlines() if line.strip()]
+    message = str(getattr(error, "message", None) or error)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
-    if text.endswith(":") and len(lines) > 1:
+    if text.startswith("Graph execution error"):
+        # TensorFlow puts stack traces first; what happened stands before the failing node's name.
+        ends = [i for i, line in enumerate(lines) if line.startswith("[[{{")]
+        reason = lines[ends[0] - 1] if ends and ends[0] else lines[-1]
+        text = re.sub(r"\s*\[Op:\w+\]$", "", reason.partition("[[{{")[0].strip())
+        node = re.search(r"\{\{node (.+?)\}\}", message)
+        text += f" (node '{node[1]}')" if node else ""
+    elif text.endswith(":") and len(lines) > 1:
         text = f"{text} {lines[1]}"
     return text if len(text) <= limit else text[: limit - 1] + "…"

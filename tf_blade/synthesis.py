@@ -6,14 +6,14 @@ must agree), so strategies are tried in order until the original model runs on o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 
 from tf_blade.inputs import FeedSet
-from tf_blade.parse_example import ExampleFeature, synthesise_examples
+from tf_blade.parse_example import ExampleFeature, serialize_example
 from tf_blade.runner import first_line
 from tf_blade.saved_model import Signature, SignatureTensor
 
@@ -30,17 +30,22 @@ class Strategy:
       digits: strings are numbers in decimal, never words or empty.
       positive: floats are uniform in [0, 1) instead of normal.
       rank: rank assumed for inputs of unknown rank.
+      most_values: tf.Example features of any length have up to this many values.
     """
 
     int_high: int = 10
     digits: bool = False
     positive: bool = False
     rank: int = 0
+    most_values: int = 3
 
 
 STRATEGIES = (
     Strategy(),
     Strategy(int_high=2, digits=True, positive=True),
+    # Estimators often read features of any length that must have one value or none.
+    Strategy(most_values=1),
+    Strategy(int_high=2, digits=True, positive=True, most_values=1),
     Strategy(rank=1),
     Strategy(rank=2),
     Strategy(int_high=1, digits=True, positive=True, rank=1),
@@ -79,25 +84,41 @@ def synthesise(
             kind = info.dtype.name if info.is_dense else "a sparse or composite tensor"
             return Synthesised([], f"input '{name}' is {kind}; give sample feeds with inputs=…")
     error: Exception | None = None
-    for strategy in STRATEGIES:
-        if strategy.rank and all(info.shape is not None for info in signature.inputs.values()):
+    for strategy, size, batch in _guesses(signature, features):
+        if _elements(signature, size, batch, strategy) > _MAX_ELEMENTS:
             continue
-        for size in DIM_SIZES if _has_free_dims(signature) else DIM_SIZES[:1]:
-            if _elements(signature, size, 2, strategy) > _MAX_ELEMENTS:
-                continue
-            trial = _make(signature, features, strategy, size, 2, "trial")
-            try:
-                runs(trial)
-            except Exception as failure:
-                error = error or failure
-                continue
-            return _all_batches(signature, features, strategy, size, batch_sizes, runs)
+        trial = _make(signature, features, strategy, size, batch, "trial")
+        try:
+            runs(trial)
+        except Exception as failure:
+            error = error or failure
+            continue
+        return _all_batches(signature, features, strategy, size, batch_sizes, runs)
     detail = first_line(error) if error else "the inputs would be too large"
     return Synthesised(
         [],
         f"the original model itself fails on made-up inputs ({detail}); give sample feeds with "
         "inputs=…",
     )
+
+
+def _guesses(
+    signature: Signature, features: Sequence[ExampleFeature]
+) -> Iterator[tuple[Strategy, int, int]]:
+    """Strategies, sizes of free dims and batch sizes in the order in which to try them."""
+    known_ranks = all(info.shape is not None for info in signature.inputs.values())
+    strategies = [
+        strategy
+        for strategy in STRATEGIES
+        if (not strategy.rank or not known_ranks)
+        and (strategy.most_values == Strategy.most_values or features)
+    ]
+    sizes = DIM_SIZES if _has_free_dims(signature) else DIM_SIZES[:1]
+    # Eight rows show more failures than one; a model may take no more than one, though.
+    for batch in (8, 1) if _has_batch(signature) else (1,):
+        for strategy in strategies:
+            for size in sizes:
+                yield strategy, size, batch
 
 
 def _all_batches(
@@ -142,8 +163,9 @@ def _make(
     for name, info in signature.inputs.items():
         shape = _concrete_shape(info, size, batch, strategy)
         if features and info.dtype == tf.string and len(shape) <= 1:
-            flat = synthesise_examples(features, int(np.prod(shape, dtype=np.int64)), rng)
-            values[name] = flat.reshape(shape)
+            rows = int(np.prod(shape, dtype=np.int64))
+            examples = [_example(features, strategy, rng) for _ in range(rows)]
+            values[name] = np.array(examples, object).reshape(shape)
         elif not shape:
             values[name] = _neutral(info.dtype)
         else:
@@ -154,11 +176,20 @@ def _make(
     return FeedSet(label, values)
 
 
+def _example(
+    features: Sequence[ExampleFeature], strategy: Strategy, rng: np.random.Generator
+) -> bytes:
+    values = {}
+    for feature in features:
+        count = feature.count
+        if count is None:
+            count = int(rng.integers(0, strategy.most_values + 1))
+        values[feature] = random_values(feature.dtype, (count,), rng, strategy)
+    return serialize_example(values)
+
+
 def random_values(
-    dtype: tf.DType,
-    shape: tuple[int, ...],
-    rng: np.random.Generator,
-    strategy: Strategy = STRATEGIES[0],
+    dtype: tf.DType, shape: tuple[int, ...], rng: np.random.Generator, strategy: Strategy
 ) -> np.ndarray:
     """Random values of a dtype: small whole numbers, floats around 0, short words and digits."""
     if dtype == tf.string:

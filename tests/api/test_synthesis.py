@@ -1,11 +1,13 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tf_blade.graph.types import TensorInfo
 from tf_blade.inputs import FeedSet
 from tf_blade.parse_example import ExampleFeature, find_features
+from tf_blade.runner import first_line
 from tf_blade.saved_model import Signature, SignatureTensor
 from tf_blade.signatures import reachable_nodes, read_meta_graph
 from tf_blade.synthesis import synthesise
@@ -158,3 +160,31 @@ def test_examples_for_the_older_parse_op_are_built(tmp_path: Path):
         ExampleFeature("age", tf.float32, 3),
         ExampleFeature("tags", tf.string, None),
     ]
+
+
+def test_features_of_any_length_that_must_be_single_get_at_most_one_value():
+    def single(feeds: FeedSet) -> None:
+        for serialized in feeds.values["examples"]:
+            example = tf.train.Example.FromString(serialized)
+            assert len(example.features.feature["tag"].bytes_list.value) <= 1
+
+    made = synthesise(
+        signature(examples=TensorInfo(tf.string, (None,))),
+        [ExampleFeature("tag", tf.string, None)],
+        (1, 32),
+        single,
+    )
+    assert [f.label for f in made.sets] == ["batch 1", "batch 32"]
+
+
+def test_a_graph_error_is_told_without_its_stack_trace():
+    @tf.function
+    def fails(x):
+        return tf.debugging.check_numerics(x, "too large")
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        fails(tf.constant(float("inf")))
+    text = first_line(caught.value)
+    assert text.startswith("too large : Tensor had Inf values")
+    assert "CheckNumerics" in text
+    assert "Graph execution" not in text
