@@ -16,10 +16,23 @@ from tf_blade.compiler.ir.verifier import verify
 SIZES = (0, 1, 2, 3, 5, 8, 9, 17, 33, 64)
 
 
+# What `plain)` and so on at the end of a dot_general stand for.
+_PRODUCTS = {
+    "plain)": "transpose_a=false, transpose_b=false, activation=none)",
+    "plain_a)": "transpose_a=true, transpose_b=false, activation=none)",
+    "plain_b)": "transpose_a=false, transpose_b=true, activation=none)",
+    "relu)": "transpose_a=false, transpose_b=false, activation=relu)",
+}
+
+
 @dataclass(frozen=True)
 class Example:
-    """text: everything between the braces, after `(params) -> (results)`. sizes: what each symbol
-    may be, SIZES if it isn't named. runs: how many combinations of sizes."""
+    """A program's text without its frame.
+
+    signature: `(params) -> (results)`. body: what stands between the braces, without the symbols
+    of the parameters' dims. sizes: what each symbol may be, SIZES if it isn't named. runs: how many
+    combinations of sizes.
+    """
 
     name: str
     signature: str
@@ -34,7 +47,7 @@ class Example:
             for axis, dim in enumerate(x.strip() for x in dims.split(",")):
                 if dim.isidentifier() and not any(s.split()[1] == dim for s in symbols):
                     symbols.append(f"symbol {dim} = dim(%{name}, {axis})")
-        lines = [*symbols, *(line.strip() for line in self.body.strip().splitlines())]
+        lines = [*symbols, *(_expanded(line.strip()) for line in self.body.strip().splitlines())]
         program = parse(f"program {self.name}{self.signature} {{\n" + "\n".join(lines) + "\n}")
         verify(program)
         return program
@@ -51,6 +64,13 @@ class Example:
             draw(rng, p.type.dtype, [evaluate(n, sizes) for n in p.type.shape])
             for p in program.params
         ]
+
+
+def _expanded(line: str) -> str:
+    if " = dot_general(" not in line:
+        return line
+    head, _, last = line.rpartition(" ")
+    return f"{head} {_PRODUCTS.get(last, last)}"
 
 
 def draw(rng: np.random.Generator, dtype: DType, shape: list[int]) -> np.ndarray:
@@ -189,9 +209,7 @@ EXAMPLES = [
         %5: i32[a] = rem(%n, %1)
         %6: i32[a] = pow(%1, %y)
         %7: u8[a] = sub(%u, %u2)
-        %8: i32[a] = shift_left(%1, %y)""".replace(
-            "%7:", "%u2: u8[a] = mul(%u, %u)\n        %7:"
-        ),
+        %8: i32[a] = shift_left(%1, %y)""".replace("%7:", "%u2: u8[a] = mul(%u, %u)\n        %7:"),
     ),
     Example(
         "several_outputs_of_one_loop",
@@ -383,17 +401,17 @@ EXAMPLES = [
     Example(
         "matrix_products",
         "(%x: f32[a, b], %w: f32[b, 5] constant, %v: f32[5]) -> (%0, %1, %3)",
-        """%0: f32[a, 5] = dot_general(%x, %w, %v, transpose_a=false, transpose_b=false, activation=relu)
-        %1: f32[b, b] = dot_general(%x, %x, transpose_a=true, transpose_b=false, activation=none)
+        """%0: f32[a, 5] = dot_general(%x, %w, %v, relu)
+        %1: f32[b, b] = dot_general(%x, %x, plain_a)
         %2: f32[5, b] = transpose(%w, perm=[1, 0])
-        %3: f32[a, 5] = dot_general(%x, %2, transpose_a=false, transpose_b=true, activation=none)""",
+        %3: f32[a, 5] = dot_general(%x, %2, plain_b)""",
     ),
     Example(
         "batches_of_matrix_products",
         "(%x: f32[a, b, 4], %y: f32[a, 4, c], %w: f32[4, 3]) -> (%0, %1, %2)",
-        """%0: f32[a, b, c] = dot_general(%x, %y, transpose_a=false, transpose_b=false, activation=none)
-        %1: f32[a, b, 3] = dot_general(%x, %w, transpose_a=false, transpose_b=false, activation=none)
-        %2: f32[a, c, 3] = dot_general(%y, %w, transpose_a=true, transpose_b=false, activation=none)""",
+        """%0: f32[a, b, c] = dot_general(%x, %y, plain)
+        %1: f32[a, b, 3] = dot_general(%x, %w, plain)
+        %2: f32[a, c, 3] = dot_general(%y, %w, plain_a)""",
     ),
     Example(
         "attention_without_copies",
@@ -407,9 +425,9 @@ EXAMPLES = [
         %3: f32[a, 2, b, 4] = transpose(%0, perm=[0, 2, 1, 3])
         %4: f32[a, 2, 4, b] = transpose(%1, perm=[0, 2, 3, 1])
         %5: f32[a, 2, b, 4] = transpose(%2, perm=[0, 2, 1, 3])
-        %6: f32[a, 2, b, b] = dot_general(%3, %4, transpose_a=false, transpose_b=false, activation=none)
+        %6: f32[a, 2, b, b] = dot_general(%3, %4, plain)
         %7: f32[a, 2, b, b] = tanh(%6)
-        %8: f32[a, 2, b, 4] = dot_general(%7, %5, transpose_a=false, transpose_b=false, activation=none)
+        %8: f32[a, 2, b, 4] = dot_general(%7, %5, plain)
         %9: f32[a, b, 2, 4] = transpose(%8, perm=[0, 2, 1, 3])
         %10: f32[a, b, 8] = reshape(%9, shape=[a, b, 8])
         %12: f32[a, b, 8] = neg(%10)""",
@@ -419,9 +437,9 @@ EXAMPLES = [
         "matrix_product_of_constants",
         "(%x: f32[a, 2]) -> (%0, %2)",
         """%w: f32[2, 2] = constant(value=[[1.0, 2.0], [3.0, 4.0]])
-        %0: f32[a, 2] = dot_general(%x, %w, transpose_a=false, transpose_b=false, activation=none)
+        %0: f32[a, 2] = dot_general(%x, %w, plain)
         %one: f32[] = constant(value=1.0)
         %1: f32[2, 3] = broadcast_in_dim(%one, shape=[2, 3], dims=[])
-        %2: f32[a, 3] = dot_general(%x, %1, transpose_a=false, transpose_b=false, activation=none)""",
+        %2: f32[a, 3] = dot_general(%x, %1, plain)""",
     ),
 ]

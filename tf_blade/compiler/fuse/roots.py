@@ -6,7 +6,7 @@ is better computed once: dear values that several kernels, or one kernel at seve
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tf_blade.compiler.fuse import cost
 from tf_blade.compiler.fuse.matrices import base, operand_root, product_of
@@ -32,6 +32,7 @@ class Roots:
 
 def find_roots(program: Program) -> Roots:
     """The roots of a program."""
+    program = replace(program, ops=_live(program))
     required = _required(program)
     chosen = dict(required)
     # What is dear to compute twice depends on what is in memory, and the reverse: settle in rounds.
@@ -45,6 +46,17 @@ def find_roots(program: Program) -> Roots:
     found = Roots(reasons=chosen)
     found.roots = [op.result for op in program.ops if op.result in chosen]
     return found
+
+
+def _live(program: Program) -> list[Op]:
+    """The ops that results depend on."""
+    needed = set(program.results)
+    kept: list[Op] = []
+    for op in reversed(program.ops):
+        if op.result in needed:
+            needed.update(op.operands)
+            kept.append(op)
+    return kept[::-1]
 
 
 def _required(program: Program) -> dict[Value, str]:
