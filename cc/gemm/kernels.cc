@@ -5,12 +5,9 @@
 namespace blade {
 
 void FillKernelsBaseline(Kernels<float>& f32, Kernels<double>& f64);
-#if defined(__x86_64__)
 void FillKernelsX8664V3(Kernels<float>& f32, Kernels<double>& f64);
 void FillKernelsX8664V4(Kernels<float>& f32, Kernels<double>& f64);
-#elif defined(__aarch64__)
 void FillKernelsAArch64(Kernels<float>& f32, Kernels<double>& f64);
-#endif
 
 namespace {
 
@@ -18,24 +15,21 @@ struct Tables {
   Kernels<float> f32{};
   Kernels<double> f64{};
 
-  Tables() {
-    switch (BestIsa()) {
-#if defined(__x86_64__)
-      case Isa::kX8664V4:
-        FillKernelsX8664V4(f32, f64);
-        break;
-      case Isa::kX8664V3:
-        FillKernelsX8664V3(f32, f64);
-        break;
-#elif defined(__aarch64__)
-      case Isa::kAArch64:
-        FillKernelsAArch64(f32, f64);
-        break;
+  Tables() { Fill(); }
+
+ private:
+  // The levels that were compiled in, best first.
+  void Fill() {
+#if defined(BLADE_HAS_X86_64_V4)
+    if (SupportsIsa("x86-64-v4")) return FillKernelsX8664V4(f32, f64);
 #endif
-      default:
-        FillKernelsBaseline(f32, f64);
-        break;
-    }
+#if defined(BLADE_HAS_X86_64_V3)
+    if (SupportsIsa("x86-64-v3")) return FillKernelsX8664V3(f32, f64);
+#endif
+#if defined(__aarch64__)
+    if (SupportsIsa("aarch64")) return FillKernelsAArch64(f32, f64);
+#endif
+    FillKernelsBaseline(f32, f64);
   }
 };
 
