@@ -145,7 +145,7 @@ def compiler_name(build: Path) -> str:
 
 setup(
     packages=find_namespace_packages(include=["tf_blade", "tf_blade.*"]),
-    package_data={"tf_blade": ["_lib/*", "_runtime*.so"]},
+    package_data={"": ["*.h"], "tf_blade": ["_lib/*", "_runtime*.so"]},
     ext_modules=[Extension("tf_blade._runtime", sources=[])],
     cmdclass={"build_ext": CMakeBuild},
 )
