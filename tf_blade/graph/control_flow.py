@@ -56,7 +56,7 @@ def _inner_context(
         context = contexts[ref.node]
         source = graph.nodes[ref.node]
         if source.op in ("Switch", "RefSwitch"):
-            return context | {("cond", str(source.inputs[1]), str(ref.index))}
+            return context | {("cond", _predicate(graph, source), str(ref.index))}
         if source.op == "_SwitchN":
             return context | {("unknown", source.name)}
         return context
@@ -80,6 +80,14 @@ def _inner_context(
     if node.op in ("Merge", "RefMerge") and len(data) == 2:
         return _after_merge(node.name, data[0], data[1]) | control
     return merged | control
+
+
+def _predicate(graph: Graph, switch: Node) -> str:
+    """The tensor that decides; tf.cond gives each Switch its own Identity of it or none."""
+    ref = switch.inputs[1]
+    while graph.nodes[ref.node].op == "Identity":
+        ref = graph.nodes[ref.node].inputs[0]
+    return str(ref)
 
 
 def _after_merge(name: str, first: Context, second: Context) -> Context:

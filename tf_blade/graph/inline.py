@@ -49,14 +49,17 @@ def inline_call(graph: Graph, call: Node, body: Graph) -> dict[str, str]:
 
     results = [moved(ref) for _, ref in body.outputs]
     waits = [names[n] for _, n in body.control_outputs if n in names]
-    done = _done(graph, call, list(dict.fromkeys(waits + stateful)))
-    if not graph.is_function and any(has_effect(body, n) for n in body if n.op != ARG):
-        results = [_held(graph, call, i, ref, done) for i, ref in enumerate(results)]
-    for node in graph:
-        node.controls = [done if c == call.name else c for c in node.controls]
-    graph.control_outputs = [
-        (key, done if name == call.name else name) for key, name in graph.control_outputs
-    ]
+    hold = not graph.is_function and any(has_effect(body, n) for n in body if n.op != ARG)
+    waited_for = any(call.name in node.controls for node in graph)
+    if hold or waited_for or any(name == call.name for _, name in graph.control_outputs):
+        done = _done(graph, call, list(dict.fromkeys(waits + stateful)))
+        for node in graph:
+            node.controls = [done if c == call.name else c for c in node.controls]
+        graph.control_outputs = [
+            (key, done if name == call.name else name) for key, name in graph.control_outputs
+        ]
+        if hold:
+            results = [_held(graph, call, i, ref, done) for i, ref in enumerate(results)]
     graph.redirect({TensorRef(call.name, i): ref for i, ref in enumerate(results)})
     del graph.nodes[call.name]
     return names

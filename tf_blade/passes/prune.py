@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tf_blade.graph.colocation import drop_dangling_colocations
 from tf_blade.graph.effects import has_effect
 from tf_blade.graph.graph import Graph
 from tf_blade.graph.types import ARG
@@ -24,6 +25,7 @@ def prune(graph: Graph, ctx: PassContext) -> Graph:
     _keep_control_outputs(graph, needed, ctx)
     unused = [name for name in graph.nodes if name not in needed]
     graph.remove(unused)
+    drop_dangling_colocations(graph)
     ctx.counts["prune"] += len(unused)
     return graph
 

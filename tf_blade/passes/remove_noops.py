@@ -5,8 +5,9 @@
     Reshape(x, s), if the shape of x is known and the result's too, and both are equal   ->  x
     Transpose(x, Const(0, 1, 2, …))                                 ->  x
 
-Stays: a node that waits for something or that something waits for, one inside v1 control flow, one
-that reads a reference variable, and one between an argument and an output.
+Stays: a node that waits for something or that something waits for, an output of a main graph, one
+inside v1 control flow, one that reads a reference variable, and one between an argument and an
+output.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def remove_noops(graph: Graph, ctx: PassContext) -> Graph:
     if any(n.op == "Reshape" for n in graph):
         types = ctx.types(graph)
     inside = v1_controlled(graph)
-    waited_for = {name for node in graph for name in node.controls}
+    # In a main graph the names of outputs are fetched.
+    named = set() if graph.is_function else {ref.node for _, ref in graph.outputs}
+    waited_for = named | {name for node in graph for name in node.controls}
     waited_for |= {name for _, name in graph.control_outputs}
     results = {ref for _, ref in graph.outputs}
     bypass: dict[TensorRef, TensorRef] = {}

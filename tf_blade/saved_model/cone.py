@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from tensorflow.core.framework import attr_value_pb2
 
+from tf_blade.graph.colocation import drop_dangling_colocations
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.names import parse_tensor_name, rename, restore_output_names
 from tf_blade.saved_model.signatures import Signature
@@ -99,7 +100,7 @@ class Cone:
             if name not in result.nodes:
                 result.nodes[name] = main.nodes[name]
                 todo += _sources(main.nodes[name])
-        _drop_dangling_colocations(result)
+        drop_dangling_colocations(result)
         return result
 
 
@@ -139,20 +140,3 @@ def _free_name(name: str, taken: set[str]) -> str:
         i += 1
     taken.add(f"{name}_{i}")
     return f"{name}_{i}"
-
-
-def _drop_dangling_colocations(graph: Graph) -> None:
-    """TensorFlow refuses a node that is to be placed beside one that doesn't exist."""
-    for node in graph:
-        if "_class" not in node.attrs:
-            continue
-        wanted = node.attrs["_class"].list.s
-        kept = [c for c in wanted if c.decode().removeprefix("loc:@") in graph.nodes]
-        if len(kept) == len(wanted):
-            continue
-        attrs = dict(node.attrs)
-        del attrs["_class"]
-        if kept:
-            attrs["_class"] = attr_value_pb2.AttrValue()
-            attrs["_class"].list.s.extend(kept)
-        node.attrs = attrs

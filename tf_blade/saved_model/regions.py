@@ -27,6 +27,9 @@ from tf_blade.saved_model.variables import Variable
 if TYPE_CHECKING:
     from tf_blade.saved_model.bundle import MetaGraph
 
+# Smaller functions (a loop's condition) are not worth a call.
+_MIN_SHARED_NODES = 16
+
 
 @dataclass
 class Region:
@@ -217,6 +220,8 @@ class _Finder:
 
     def _twin(self, function: str) -> Region | None:
         """A region found before whose function computes the same from the same arguments."""
+        if len(self._bodies[function]) < _MIN_SHARED_NODES:
+            return None
         own = self._argument_keys(function)
         fingerprint = self._fingerprints.of(function, own)
         if fingerprint is None:
