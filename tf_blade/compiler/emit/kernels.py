@@ -352,7 +352,8 @@ def combine(kind: str, dtype: DType, total: str, element: str) -> str:
     if kind in _SIGNS:
         return f"{total} {_SIGNS[kind]} {element}"
     if dtype.is_float:
-        return f"{kind}_{c.type_name(dtype)}({total}, {element})"
+        # The total second: then a step waits only for one comparison with the last one's result.
+        return f"{kind}_{c.type_name(dtype)}({element}, {total})"
     return f"{total} {'>' if kind == 'max' else '<'} {element} ? {total} : {element}"
 
 

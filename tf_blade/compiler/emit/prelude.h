@@ -15,41 +15,63 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned __INT64_TYPE__ u64;
+// Loops are vectorised only when everything they call is inlined.
+#define INLINE static inline __attribute__((always_inline))
+// A copy of a kernel for one caller's constants would be another loop nest than the one written.
+#ifdef __clang__
+#define KERNEL __attribute__((noinline))
+#else
+#define KERNEL __attribute__((noinline, noclone))
+#endif
 
 //@ bits:
-static inline i32 bits_of(f32 x) {
+INLINE i32 bits_of(f32 x) {
   i32 bits;
   __builtin_memcpy(&bits, &x, sizeof bits);
   return bits;
 }
-static inline f32 from_bits(i32 bits) {
+INLINE f32 from_bits(i32 bits) {
   f32 x;
   __builtin_memcpy(&x, &bits, sizeof x);
   return x;
 }
 
+//@ clamp_f32: bits
+// x moved into [low, high], for low < 0 < high; NaN becomes one of them. Floats of one sign are
+// ordered as their bits are. Integer minima never turn into the branches that comparisons of
+// floats may, which would keep a loop from being vectorised.
+INLINE f32 clamp_f32(f32 x, f32 low, f32 high) {
+  const i32 most = bits_of(high), bits = bits_of(x);
+  const u32 least = (u32)bits_of(low), below = (u32)(bits < most ? bits : most);
+  return from_bits((i32)(below < least ? below : least));
+}
+
+//@ keep_nan: bits
+// y, or NaN where x is NaN.
+INLINE f32 keep_nan(f32 x, f32 y) { return from_bits(bits_of(y) | -(i32)(x != x)); }
+
 //@ dim_floor_div:
 // 0 where the divisor is 0; programs that may divide by 0 check their divisors first.
-static inline i64 dim_floor_div(i64 a, i64 b) {
+INLINE i64 dim_floor_div(i64 a, i64 b) {
   if (b == 0) return 0;
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
 //@ dim_floor_mod: dim_floor_div
-static inline i64 dim_floor_mod(i64 a, i64 b) { return a - b * dim_floor_div(a, b); }
+INLINE i64 dim_floor_mod(i64 a, i64 b) { return a - b * dim_floor_div(a, b); }
 
 //@ dim_max:
-static inline i64 dim_max(i64 a, i64 b) { return a > b ? a : b; }
+INLINE i64 dim_max(i64 a, i64 b) { return a > b ? a : b; }
 
 //@ dim_min:
-static inline i64 dim_min(i64 a, i64 b) { return a < b ? a : b; }
+INLINE i64 dim_min(i64 a, i64 b) { return a < b ? a : b; }
 
 //@ dim_if_negative:
-static inline i64 dim_if_negative(i64 a, i64 b, i64 c) { return a < 0 ? b : c; }
+INLINE i64 dim_if_negative(i64 a, i64 b, i64 c) { return a < 0 ? b : c; }
 
 //@ take_temp:
 // Reserves 64-byte aligned room in the temporary memory; gives its offset.
-static inline i64 take_temp(i64* total, i64 bytes) {
+INLINE i64 take_temp(i64* total, i64 bytes) {
   const i64 offset = *total;
   *total = offset + (bytes + 63) / 64 * 64;
   return offset;
@@ -57,16 +79,16 @@ static inline i64 take_temp(i64* total, i64 bytes) {
 
 //@ max_f32:
 // Both max and min give NaN when an operand is NaN.
-static inline f32 max_f32(f32 a, f32 b) { return a > b || a != a ? a : b; }
+INLINE f32 max_f32(f32 a, f32 b) { return a > b || a != a ? a : b; }
 
 //@ min_f32:
-static inline f32 min_f32(f32 a, f32 b) { return a < b || a != a ? a : b; }
+INLINE f32 min_f32(f32 a, f32 b) { return a < b || a != a ? a : b; }
 
 //@ max_f64:
-static inline f64 max_f64(f64 a, f64 b) { return a > b || a != a ? a : b; }
+INLINE f64 max_f64(f64 a, f64 b) { return a > b || a != a ? a : b; }
 
 //@ min_f64:
-static inline f64 min_f64(f64 a, f64 b) { return a < b || a != a ? a : b; }
+INLINE f64 min_f64(f64 a, f64 b) { return a < b || a != a ? a : b; }
 
 //@ reduce_max_f32: max_f32
 #pragma omp declare reduction(max_f32 : f32 : omp_out = max_f32(omp_out, omp_in)) \
@@ -85,28 +107,28 @@ static inline f64 min_f64(f64 a, f64 b) { return a < b || a != a ? a : b; }
     initializer(omp_priv = __builtin_inf())
 
 //@ sign_f32:
-static inline f32 sign_f32(f32 x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }
+INLINE f32 sign_f32(f32 x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }
 
 //@ sign_f64:
-static inline f64 sign_f64(f64 x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
+INLINE f64 sign_f64(f64 x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
 
 //@ floor_mod_f32:
-static inline f32 floor_mod_f32(f32 x, f32 y) {
+INLINE f32 floor_mod_f32(f32 x, f32 y) {
   const f32 r = __builtin_fmodf(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
 //@ floor_mod_f64:
-static inline f64 floor_mod_f64(f64 x, f64 y) {
+INLINE f64 floor_mod_f64(f64 x, f64 y) {
   const f64 r = __builtin_fmod(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
 //@ rsqrt_f32:
-static inline f32 rsqrt_f32(f32 x) { return 1.0f / __builtin_sqrtf(x); }
+INLINE f32 rsqrt_f32(f32 x) { return 1.0f / __builtin_sqrtf(x); }
 
 //@ rsqrt_f64:
-static inline f64 rsqrt_f64(f64 x) { return 1.0 / __builtin_sqrt(x); }
+INLINE f64 rsqrt_f64(f64 x) { return 1.0 / __builtin_sqrt(x); }
 
 //@ reduced_exp: bits
 // exp(x) = 2^n * (1 + r + r^2 q), for finite results; |r| <= ln(2) / 2.
@@ -114,7 +136,7 @@ struct ReducedExp {
   i32 n;
   f32 r, q;
 };
-static inline ReducedExp reduced_exp(f32 x) {
+INLINE ReducedExp reduced_exp(f32 x) {
   // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
   const f32 shifted = __builtin_fmaf(x, 1.44269504f, 12582912.0f);
   const f32 n = shifted - 12582912.0f;
@@ -129,33 +151,29 @@ static inline ReducedExp reduced_exp(f32 x) {
   return {bits_of(shifted) - 0x4b400000, r, q};
 }
 
-//@ exp_f32: reduced_exp
+//@ exp_f32: reduced_exp, clamp_f32, keep_nan
 // At most 1 ulp.
-static inline f32 exp_f32(f32 x) {
-  const f32 low = x < -104.0f ? -104.0f : x;  // NaN passes
-  const f32 clamped = low > 89.0f ? 89.0f : low;
-  const ReducedExp e = reduced_exp(clamped);
+INLINE f32 exp_f32(f32 x) {
+  const ReducedExp e = reduced_exp(clamp_f32(x, -104.0f, 89.0f));
   const f32 y = __builtin_fmaf(e.q, e.r * e.r, e.r) + 1.0f;
   // 2^n in two factors: n goes down to -150, for results below the normal numbers.
   const i32 half = e.n >> 1;
-  return y * from_bits((half + 127) << 23) * from_bits((e.n - half + 127) << 23);
+  return keep_nan(x, y * from_bits((half + 127) << 23) * from_bits((e.n - half + 127) << 23));
 }
 
-//@ expm1_f32: reduced_exp
+//@ expm1_f32: reduced_exp, clamp_f32, keep_nan
 // At most 2 ulp.
-static inline f32 expm1_f32(f32 x) {
-  const f32 low = x < -18.0f ? -18.0f : x;
-  const f32 clamped = low > 89.0f ? 89.0f : low;
-  const ReducedExp e = reduced_exp(clamped);
+INLINE f32 expm1_f32(f32 x) {
+  const ReducedExp e = reduced_exp(clamp_f32(x, -18.0f, 89.0f));
   const f32 y = __builtin_fmaf(e.q, e.r * e.r, e.r);
   const f32 half = from_bits((e.n - 1 + 127) << 23);  // 2^(n-1): 2^n would overflow at n = 128
-  const f32 result = 2.0f * __builtin_fmaf(half, y, half - 0.5f);
+  const f32 result = keep_nan(x, 2.0f * __builtin_fmaf(half, y, half - 0.5f));
   return x == 0 ? x : result;
 }
 
 //@ log_f32: bits
 // At most 2 ulp.
-static inline f32 log_f32(f32 x) {
+INLINE f32 log_f32(f32 x) {
   const bool tiny = x < 1.17549435e-38f;
   const i32 bits = bits_of(tiny ? x * 8388608.0f : x);
   // x = m * 2^e with m in [sqrt(1/2), sqrt(2))
@@ -182,7 +200,7 @@ static inline f32 log_f32(f32 x) {
 
 //@ log1p_f32: log_f32
 // At most 3 ulp.
-static inline f32 log1p_f32(f32 x) {
+INLINE f32 log1p_f32(f32 x) {
   const f32 u = 1.0f + x;
   const f32 lost = x - (u - 1.0f);  // what rounding u took away
   const bool regular = u > 0 && u < __builtin_inff();
@@ -192,20 +210,20 @@ static inline f32 log1p_f32(f32 x) {
 
 //@ logistic_f32: exp_f32
 // At most 3 ulp.
-static inline f32 logistic_f32(f32 x) {
+INLINE f32 logistic_f32(f32 x) {
   const f32 e = exp_f32(-__builtin_fabsf(x));  // never overflows
   return (x >= 0 ? 1.0f : e) / (1.0f + e);
 }
 
 //@ logistic_f64:
-static inline f64 logistic_f64(f64 x) {
+INLINE f64 logistic_f64(f64 x) {
   const f64 e = __builtin_exp(-__builtin_fabs(x));
   return (x >= 0 ? 1.0 : e) / (1.0 + e);
 }
 
 //@ tanh_f32: exp_f32
 // At most 2 ulp.
-static inline f32 tanh_f32(f32 x) {
+INLINE f32 tanh_f32(f32 x) {
   const f32 a = __builtin_fabsf(x);
   const f32 large = 1.0f - 2.0f / (exp_f32(2.0f * a) + 1.0f);
   const f32 z = x * x;
@@ -220,7 +238,7 @@ static inline f32 tanh_f32(f32 x) {
 
 //@ erf_f32: exp_f32
 // At most 2 ulp.
-static inline f32 erf_f32(f32 x) {
+INLINE f32 erf_f32(f32 x) {
   const f32 t = __builtin_fabsf(x);
   const f32 s = x * x;
   // |x| > 475/512: 1 - exp(polynomial)
@@ -245,7 +263,7 @@ static inline f32 erf_f32(f32 x) {
 
 //@ erfc_f32: exp_f32
 // At most 4 ulp.
-static inline f32 erfc_f32(f32 x) {
+INLINE f32 erfc_f32(f32 x) {
   const f32 magnitude = __builtin_fabsf(x);
   const f32 a = magnitude > 11.0f ? 11.0f : magnitude;  // erfc(11) is 0 in f32
   // q = (a - 2) / (a + 2) to more than f32's precision; erfc(a) * exp(a^2) * (1 + 2a) is a
@@ -284,7 +302,7 @@ static inline f32 erfc_f32(f32 x) {
 struct SinCos {
   f32 sin, cos;
 };
-static inline SinCos sincos(f32 x) {
+INLINE SinCos sincos(f32 x) {
   const f64 n = __builtin_rint((f64)x * 0.63661977236758134308);
   f64 reduced = __builtin_fma(n, -1.57079632679489655800, (f64)x);
   reduced = __builtin_fma(n, -6.12323399573676603587e-17, reduced);
@@ -305,21 +323,21 @@ static inline SinCos sincos(f32 x) {
 }
 
 //@ sin_f32: sincos
-static inline f32 sin_f32(f32 x) { return sincos(x).sin; }
+INLINE f32 sin_f32(f32 x) { return sincos(x).sin; }
 
 //@ cos_f32: sincos
-static inline f32 cos_f32(f32 x) { return sincos(x).cos; }
+INLINE f32 cos_f32(f32 x) { return sincos(x).cos; }
 
 //@ tan_f32: sincos
 // At most 4 ulp.
-static inline f32 tan_f32(f32 x) {
+INLINE f32 tan_f32(f32 x) {
   const SinCos both = sincos(x);
   return both.sin / both.cos;
 }
 
 //@ pow_f32: bits
 // x^y by logarithm and exponential in f64. At most 1 ulp.
-static inline f32 pow_f32(f32 x, f32 y) {
+INLINE f32 pow_f32(f32 x, f32 y) {
   const f32 a = __builtin_fabsf(x);
   const bool tiny = a < 1.17549435e-38f;
   const i32 bits = bits_of(tiny ? a * 8388608.0f : a);
@@ -374,7 +392,7 @@ static inline f32 pow_f32(f32 x, f32 y) {
 //@ div_integer:
 // Rounds toward zero; MIN / -1 wraps around, and a division by 0, which refuses the run, gives 0.
 template <class T>
-static inline T div_integer(T a, T b) {
+INLINE T div_integer(T a, T b) {
   if (b == 0) return 0;
   if (T(-1) < T(0) && b == T(-1)) return (T)(0 - a);
   return (T)(a / b);
@@ -382,21 +400,21 @@ static inline T div_integer(T a, T b) {
 
 //@ rem_integer:
 template <class T>
-static inline T rem_integer(T a, T b) {
+INLINE T rem_integer(T a, T b) {
   if (b == 0 || (T(-1) < T(0) && b == T(-1))) return 0;
   return (T)(a % b);
 }
 
 //@ floor_div_integer: div_integer, rem_integer
 template <class T>
-static inline T floor_div_integer(T a, T b) {
+INLINE T floor_div_integer(T a, T b) {
   const bool inexact = rem_integer<T>(a, b) != 0 && (a < 0) != (b < 0);
   return (T)(div_integer<T>(a, b) - inexact);
 }
 
 //@ floor_mod_integer: rem_integer
 template <class T>
-static inline T floor_mod_integer(T a, T b) {
+INLINE T floor_mod_integer(T a, T b) {
   const T r = rem_integer<T>(a, b);
   return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;
 }
@@ -404,7 +422,7 @@ static inline T floor_mod_integer(T a, T b) {
 //@ pow_integer:
 // By squaring, modulo 2^bits; a negative exponent, which refuses the run, gives 1.
 template <class T>
-static inline T pow_integer(T x, T y) {
+INLINE T pow_integer(T x, T y) {
   u64 power = 1, square = (u64)x;
   for (T rest = y < 0 ? (T)0 : y; rest != 0; rest = (T)(rest / 2)) {
     if (rest % 2 != 0) power *= square;
@@ -416,27 +434,27 @@ static inline T pow_integer(T x, T y) {
 //@ shift_amount:
 // Amounts outside [0, bits) count as the nearest inside.
 template <class T>
-static inline int shift_amount(T amount) {
+INLINE int shift_amount(T amount) {
   const int last = (int)sizeof(T) * 8 - 1;
   return amount < 0 ? 0 : amount > (T)last ? last : (int)amount;
 }
 
 //@ shift_left_integer: shift_amount
 template <class T>
-static inline T shift_left_integer(T x, T amount) {
+INLINE T shift_left_integer(T x, T amount) {
   return (T)((u64)x << shift_amount<T>(amount));
 }
 
 //@ shift_right_integer: shift_amount
 template <class T>
-static inline T shift_right_integer(T x, T amount) {
+INLINE T shift_right_integer(T x, T amount) {
   return (T)(x >> shift_amount<T>(amount));
 }
 
 //@ add_bias_only:
 // A matrix product over no terms: zeros, plus the bias, through the activation.
 template <class T>
-static inline void add_bias_only(const BladeGemm* g) {
+INLINE void add_bias_only(const BladeGemm* g) {
   T* c = static_cast<T*>(g->c);
   const T* bias = static_cast<const T*>(g->bias);
   for (i64 i = 0; i < g->batch; ++i)

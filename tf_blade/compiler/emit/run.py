@@ -317,7 +317,8 @@ class RunPrinter:
         lines = [*self._heading(step, name)]
         lines.append(f"struct {name}_args {{")
         lines += [f"  {kind} {field_name};" for kind, field_name in fields]
-        lines += ["};", "", f"void {name}(const void* raw, BladeInt begin, BladeInt end) {{"]
+        lines += ["};", ""]
+        lines.append(f"KERNEL void {name}(const void* raw, BladeInt begin, BladeInt end) {{")
         lines.append(f"  const {name}_args& args = *static_cast<const {name}_args*>(raw);")
         for kind, field_name in fields:
             if field_name != "refused":
