@@ -51,13 +51,16 @@ def optimize_saved_model(
     load_ops()  # an optimised model may come in again, and BladeCluster's types are needed
     progress("read the model")
     bundle = saved_model.read(source_dir)
-    known = {name for meta in bundle.meta_graphs for name in meta.signatures}
-    regions = bundle.regions(None if known <= set(signatures) else signatures)
+    # Only the MetaGraph that the check will run; others are carried as they are.
+    chosen = [m for m in bundle.meta_graphs if not config.tags or set(m.tags) == set(config.tags)]
+    known = {name for meta in chosen for name in meta.signatures}
+    regions = bundle.regions(None if known <= set(signatures) else signatures, config.tags)
     budget = FreezeBudget(per_variable=config.freeze_threshold_bytes if config.freeze else 0)
-    work = []
+    work: list[_Work] = []
     for i, region in enumerate(regions):
         progress("find clusters", i, len(regions))
-        work.append(_Work.start(region, budget, config))
+        first = sum(item.clusters_found for item in work)
+        work.append(_Work.start(region, budget, config, first))
     compiled = executables.compile_clusters(
         [lowered for item in work for lowered in item.lowered], config, progress
     )
@@ -86,18 +89,20 @@ class _Work:
     types: Types
     lowered: list[LoweredCluster] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    clusters_found: int = 0
 
     @classmethod
-    def start(cls, region: Region, budget: FreezeBudget, config: Config) -> _Work:
-        """Runs the graph passes, finds the clusters and lowers each of them."""
+    def start(cls, region: Region, budget: FreezeBudget, config: Config, first: int) -> _Work:
+        """Runs the graph passes, finds the clusters (numbered from `first`) and lowers them."""
         original = region.graph
         context = PassContext(region.variables, region.arg_shapes, budget)
         graph = pipeline.run(original, context)
         types = context.types(graph)
         work = cls(region, len(original), graph, types)
         clusters, work.left_out = find_clusters(
-            graph, types, partial(_support, graph=graph, types=types)
+            graph, types, partial(_support, graph=graph, types=types), first=first
         )
+        work.clusters_found = len(clusters)
         todo = clusters[::-1]
         while todo:
             cluster = todo.pop()

@@ -41,6 +41,7 @@ def find_clusters(
     *,
     eligible: Iterable[str] | None = None,
     cost: CostModel | None = None,
+    first: int = 0,
 ) -> tuple[list[Cluster], dict[str, str]]:
     """Partitions a graph's nodes into clusters worth running and nodes left to TensorFlow.
 
@@ -52,6 +53,7 @@ def find_clusters(
         between a signature's inputs and outputs, without the nodes that are fed. Every tensor that
         is fetched, or named in a collection, must be in `graph.outputs`.
       cost: constants of the cost model.
+      first: number of the first cluster, so that names are unique in a model of several graphs.
 
     Returns: the clusters, in the order of their first members, and the reason of every eligible
       node that is in none.
@@ -63,7 +65,7 @@ def find_clusters(
     if missing:
         raise GraphError(f"eligible node '{min(missing)}' is not in the graph")
     region = look_at(graph, types, support, chosen, cost or CostModel())
-    clusters, left_out = _cluster(region, region.order, region.refused, "blade_cluster")
+    clusters, left_out = _cluster(region, region.order, region.refused, "blade_cluster", first)
     covered = {name for cluster in clusters for name in cluster.members}
     for name in region.order:
         if name in chosen and name not in covered and name not in left_out:
@@ -100,7 +102,7 @@ def split_out(cluster: Cluster, bad_node: str, reason: str) -> tuple[list[Cluste
 
 
 def _cluster(
-    region: Region, names: Sequence[str], refused: Mapping[str, str], prefix: str
+    region: Region, names: Sequence[str], refused: Mapping[str, str], prefix: str, first: int = 0
 ) -> tuple[list[Cluster], dict[str, str]]:
     groups, blocked = merge_nodes(region, names, refused)
     clusters: list[Cluster] = []
@@ -121,7 +123,7 @@ def _cluster(
         )
         if estimate.refusal is None:
             cluster = Cluster(
-                f"{prefix}_{len(clusters)}",
+                f"{prefix}_{first + len(clusters)}",
                 tuple(members),
                 tuple(edge.inputs),
                 tuple(edge.outputs),

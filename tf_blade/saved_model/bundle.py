@@ -80,11 +80,14 @@ class Bundle:
         self.checkpoint = checkpoint
         self.meta_graphs = [MetaGraph(meta, checkpoint) for meta in proto.meta_graphs]
 
-    def regions(self, signatures: Iterable[str] | None = None) -> list[Region]:
+    def regions(
+        self, signatures: Iterable[str] | None = None, tags: Iterable[str] | None = None
+    ) -> list[Region]:
         """What can be optimised: function bodies and main graphs that answers are computed in.
 
         Args:
           signatures: only what these signatures run; default: everything a user can call.
+          tags: only the MetaGraph with these tags; default: all.
 
         Raises SignatureError if no MetaGraph has one of the signatures.
         """
@@ -95,7 +98,8 @@ class Bundle:
                 raise SignatureError(
                     f"the model has no signature '{name}' (has: {', '.join(sorted(known))})."
                 )
-        return [region for meta in self.meta_graphs for region in find_regions(meta, wanted)]
+        chosen = [m for m in self.meta_graphs if tags is None or set(m.tags) == set(tags)]
+        return [region for meta in chosen for region in find_regions(meta, wanted)]
 
     def proto_bytes(self) -> int:
         """Size of saved_model.pb as it would be written now."""
