@@ -219,6 +219,13 @@ EXAMPLES = [
         %2: f32[a, b] = mul(%0, %y)
         %3: f32[a, b] = exp(%0)""",
     ),
+    Example(
+        "nothing_to_do",
+        "(%x: f32[2, 0, 3]) -> (%1, %2)",
+        """%0: f32[3, 0, 2] = transpose(%x, perm=[2, 1, 0])
+        %1: f32[3, 0, 2] = exp(%0)
+        %2: f32[2, 3] = reduce(%x, kind=sum, dims=[1])""",
+    ),
     # -- results that are nothing new -----------------------------------------------------
     Example(
         "results_that_repeat_inputs_and_each_other",
@@ -435,11 +442,14 @@ EXAMPLES = [
     ),
     Example(
         "matrix_product_of_constants",
-        "(%x: f32[a, 2]) -> (%0, %2)",
+        "(%x: f32[a, 2]) -> (%0, %2, %4)",
         """%w: f32[2, 2] = constant(value=[[1.0, 2.0], [3.0, 4.0]])
         %0: f32[a, 2] = dot_general(%x, %w, plain)
         %one: f32[] = constant(value=1.0)
         %1: f32[2, 3] = broadcast_in_dim(%one, shape=[2, 3], dims=[])
-        %2: f32[a, 3] = dot_general(%x, %1, plain)""",
+        %2: f32[a, 3] = dot_general(%x, %1, plain)
+        %ones: f32[3, 2] = constant(value=[[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]])
+        %3: f32[2, 3] = transpose(%ones, perm=[1, 0])
+        %4: f32[a, 3] = dot_general(%x, %3, plain)""",
     ),
 ]

@@ -76,12 +76,13 @@ class Compiler:
 
     def link_command(self, target: str, objects: list[str], output: str) -> list[str]:
         """The command that makes the shared object. It needs the C and math libraries only."""
-        flags = ["-shared", "-fPIC", "-nostdlib++", "-s", "-Wl,--build-id=none"]
-        if self.family == "gcc":
-            # GCC 12 has no -nostdlib++; nothing of libstdc++ is used, so it is linked as C.
-            flags = ["-shared", "-fPIC", "-s", "-Wl,--build-id=none", "-Wl,--as-needed"]
         if self.family == "zig":
             flags = ["-target", _zig_target(target), "-shared", "-nostdlib++", "-s"]
+        else:
+            # Executables are many and small: no padding between code and data. Nothing of the C++
+            # library is used, so with --as-needed nothing of it is linked.
+            flags = ["-shared", "-fPIC", "-s", "-Wl,--build-id=none", "-Wl,--as-needed"]
+            flags.append("-Wl,-z,noseparate-code")
         return [*self.command, *flags, *objects, "-lm", "-o", output]
 
 

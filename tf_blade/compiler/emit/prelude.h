@@ -91,19 +91,19 @@ INLINE f64 max_f64(f64 a, f64 b) { return a > b || a != a ? a : b; }
 INLINE f64 min_f64(f64 a, f64 b) { return a < b || a != a ? a : b; }
 
 //@ reduce_max_f32: max_f32
-#pragma omp declare reduction(max_f32 : f32 : omp_out = max_f32(omp_out, omp_in)) \
+#pragma omp declare reduction(max_f32:f32 : omp_out = max_f32(omp_out, omp_in)) \
     initializer(omp_priv = -__builtin_inff())
 
 //@ reduce_min_f32: min_f32
-#pragma omp declare reduction(min_f32 : f32 : omp_out = min_f32(omp_out, omp_in)) \
+#pragma omp declare reduction(min_f32:f32 : omp_out = min_f32(omp_out, omp_in)) \
     initializer(omp_priv = __builtin_inff())
 
 //@ reduce_max_f64: max_f64
-#pragma omp declare reduction(max_f64 : f64 : omp_out = max_f64(omp_out, omp_in)) \
+#pragma omp declare reduction(max_f64:f64 : omp_out = max_f64(omp_out, omp_in)) \
     initializer(omp_priv = -__builtin_inf())
 
 //@ reduce_min_f64: min_f64
-#pragma omp declare reduction(min_f64 : f64 : omp_out = min_f64(omp_out, omp_in)) \
+#pragma omp declare reduction(min_f64:f64 : omp_out = min_f64(omp_out, omp_in)) \
     initializer(omp_priv = __builtin_inf())
 
 //@ sign_f32:
@@ -435,8 +435,8 @@ INLINE T pow_integer(T x, T y) {
 // Amounts outside [0, bits) count as the nearest inside.
 template <class T>
 INLINE int shift_amount(T amount) {
-  const int last = (int)sizeof(T) * 8 - 1;
-  return amount < 0 ? 0 : amount > (T)last ? last : (int)amount;
+  const T last = (T)(sizeof(T) * 8 - 1);
+  return amount < 0 ? 0 : (int)(amount > last ? last : amount);
 }
 
 //@ shift_left_integer: shift_amount

@@ -347,6 +347,8 @@ class RunPrinter:
         self, function: Function, kernel: str, name: str, fields: list[tuple[str, str]]
     ) -> list[str]:
         """Calls the printed function `kernel` for the step `name`."""
+        if function.units == 0:
+            return []
         lines: list[str] = []
         for (op, reason, extent), size in function.text.takes.items():
             if not (isinstance(extent, int) and extent > 0):

@@ -62,6 +62,17 @@ def operand_root(value: Value) -> Value:
     return base(value)
 
 
+class _WithConstants(Container[Value]):
+    """Values in memory, and constants: their data is part of the code."""
+
+    def __init__(self, values: Container[Value]) -> None:
+        self._values = values
+
+    def __contains__(self, value: object) -> bool:
+        constant = isinstance(value, Value) and value.op is not None and value.op.kind == "constant"
+        return constant or value in self._values
+
+
 def view(value: Value, in_memory: Container[Value]) -> MatrixView | None:
     """`value` as matrices in a buffer out of `in_memory` or a parameter, when it is that."""
     shape = value.type.shape
@@ -72,7 +83,7 @@ def view(value: Value, in_memory: Container[Value]) -> MatrixView | None:
     loops = tuple(LoopVar(f"i{i}", n) for i, n in enumerate(squeezed(shape)))
     index = spread(loops, shape)
     try:
-        element = Tracer(Pool(), in_memory).at(value, index)
+        element = Tracer(Pool(), _WithConstants(in_memory)).at(value, index)
     except KeyError:
         return None  # reaches something that is neither in memory nor can be computed in place
     place = element.index
