@@ -81,8 +81,6 @@ def _function_types(outlined: Outlined, types: Types) -> Types:
     return found
 
 
-
-
 class _Dump:
     """A folder with everything about one cluster; writes nothing when there is none."""
 

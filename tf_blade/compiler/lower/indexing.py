@@ -176,6 +176,9 @@ def gather_nd(b: Builder, params: Value, indices: Value) -> Value:
     if not isinstance(depth, int) or depth == 0:
         raise UnsupportedError("index vectors must have a known length, at least 1", b.source)
     dims = b.shape(params)
+    # TensorFlow reports an error when there is an index and params is empty.
+    asked = d.smaller(1, d.product(b.shape(indices)))
+    b.require_le(asked, d.product(dims), "an index into empty params")
     rows = b.reshape(params, (d.product(dims[:depth]), *dims[depth:]))
     sizes = [b.shape_value(n, indices.type.dtype) for n in dims[:depth]]
     parts = [_component(b, indices, i) for i in range(depth)]
