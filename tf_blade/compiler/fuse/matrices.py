@@ -77,7 +77,7 @@ def view(value: Value, in_memory: Container[Value]) -> MatrixView | None:
     """`value` as matrices in a buffer out of `in_memory` or a parameter, when it is that."""
     shape = value.type.shape
     origin = base(value)
-    if origin.op is not None and origin.op.kind == "constant":
+    if origin.op is None or origin in _WithConstants(in_memory):
         strides = _contiguous(shape)
         return MatrixView(origin, 0, strides[:-2], strides[-2], strides[-1])
     loops = tuple(LoopVar(f"i{i}", n) for i, n in enumerate(squeezed(shape)))
