@@ -1,4 +1,5 @@
-// gemm_benchmark [THREADS]: the matrix product's speed by shape, B packed ahead and not.
+// gemm_benchmark [THREADS [M N K]]: the matrix product's speed, B packed ahead and not, for one
+// shape in f32 or for a list of them.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -84,6 +85,11 @@ int main(int argc, char** argv) {
   blade::ThreadPool pool(argc > 1 ? std::atoi(argv[1]) : 1);
   std::printf("%s, %d threads\n", blade::IsaName(blade::BestIsa()), pool.threads());
   std::printf("     batch     m       n       k       B packed ahead               B as it is\n");
+  if (argc == 5) {
+    Measure({1, std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]), false, BLADE_F32},
+            &pool);
+    return 0;
+  }
   for (const int dtype : {BLADE_F32, BLADE_F64}) {
     for (const bool transpose_b : {false, true}) {
       for (const BladeInt m : {1, 2, 4, 8, 16, 32})
