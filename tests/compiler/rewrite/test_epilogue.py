@@ -109,3 +109,50 @@ def test_a_transpose_of_the_batch_stays():
         %1: f32[3, 2, 5] = dot_general(%0, %y, {FLAGS})
     """
     declines(rules, before, "more than the last two dims")
+
+
+SEQUENCE = """
+    %x: f32[s0, 8]
+    %w: f32[8, 6]
+    %b: f32[6]
+"""
+ROWS = "%0: f32[s0, 6] = dot_general({}, transpose_a=false, transpose_b=false, activation={})\n"
+LIFTED = """
+    %1: f32[s0, 1, 6] = reshape(%0, shape=[s0, 1, 6])
+    %2: f32[s0, 1, 6] = broadcast_in_dim(%b, shape=[s0, 1, 6], dims=[2])
+    %3: f32[s0, 1, 6] = add(%1, %2)
+"""
+ZEROS = """
+    %c: f32[] = constant(value=0.0)
+    %4: f32[s0, 1, 6] = broadcast_in_dim(%c, shape=[s0, 1, 6], dims=[])
+    %5: f32[s0, 1, 6] = max(%3, %4)
+"""
+
+
+def test_bias_and_relu_move_through_a_reshape_of_the_rows():
+    after = "%1: f32[s0, 1, 6] = reshape(%0, shape=[s0, 1, 6])"
+    check(
+        rules,
+        SEQUENCE + ROWS.format("%x, %w", "none") + LIFTED + ZEROS,
+        SEQUENCE + ROWS.format("%x, %w, %b", "relu") + after,
+    )
+
+
+def test_a_bias_behind_a_reshape_of_the_columns_stays():
+    before = """
+        %x: f32[s0, 8]
+        %w: f32[8, 6]
+        %b: f32[3]
+    """ + ROWS.format("%x, %w", "none")
+    before += """
+        %1: f32[s0, 2, 3] = reshape(%0, shape=[s0, 2, 3])
+        %2: f32[s0, 2, 3] = broadcast_in_dim(%b, shape=[s0, 2, 3], dims=[2])
+        %3: f32[s0, 2, 3] = add(%1, %2)
+    """
+    declines(rules, before, "the reshape changes the last dim")
+
+
+def test_a_reshaped_product_that_is_read_elsewhere_keeps_its_bias_outside():
+    before = SEQUENCE + ROWS.format("%x, %w", "none") + LIFTED
+    before += "%9: f32[s0, 1, 6] = mul(%1, %3)"
+    declines(rules, before, "without bias is used elsewhere")

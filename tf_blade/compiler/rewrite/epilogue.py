@@ -11,6 +11,8 @@ from tf_blade.compiler.rewrite.rules import Decline, Match, RuleSet, op, splat, 
 rules = RuleSet("epilogue")
 
 DOT = op("dot_general", name="dot")
+# What a layer applied to every position of a sequence makes: the positions are rows of one product.
+RESHAPED = op("reshape", DOT, name="reshaped")
 BIAS = value("bias", test=lambda v: v.type.rank == 1)
 
 
@@ -65,6 +67,30 @@ def dot_with_relu(m: Match) -> Value | Decline:
     if not m.single_use(m.dot):
         return Decline("the product before the relu is used elsewhere")
     return _remade(m, _op(m.dot).operands, activation="relu")
+
+
+# reshape(dot_general(a, b)) + bias -> reshape(dot_general(a, b, bias)), the last dim kept
+@rules.rule(op("add", RESHAPED, op("broadcast_in_dim", BIAS, name="spread")))
+def dot_with_bias_behind_reshape(m: Match) -> Value | Decline | None:
+    if m.dot.type.shape[-1] != m.type.shape[-1]:
+        return Decline("the reshape changes the last dim")
+    if not m.single_use(m.reshaped):
+        return Decline("the product without bias is used elsewhere")
+    biased = dot_with_bias(m)
+    return _reshaped(m, biased) if isinstance(biased, Value) else biased
+
+
+# max(reshape(dot_general(a, b, …)), 0) -> reshape(dot_general(a, b, …, relu))
+@rules.rule(op("max", RESHAPED, splat("zero", 0)))
+def dot_with_relu_behind_reshape(m: Match) -> Value | Decline | None:
+    if not m.single_use(m.reshaped):
+        return Decline("the product before the relu is used elsewhere")
+    cut = dot_with_relu(m)
+    return _reshaped(m, cut) if isinstance(cut, Value) else cut
+
+
+def _reshaped(m: Match, product: Value) -> Value:
+    return m.make("reshape", [product], shape=m.type.shape)
 
 
 def _remade(m: Match, operands: list[Value], **changed: Any) -> Value:
