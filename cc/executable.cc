@@ -99,14 +99,21 @@ bool WriteAll(int fd, std::string_view bytes) {
   return true;
 }
 
-// A path to open file `fd` that no earlier call returned. The loader takes a path it has seen for
-// the library it has loaded under it, and descriptor numbers are reused; so the digits of a
-// counter are spelled as "/" (0) and "/." (1), which name nothing.
+// Spells the digits of a number as "/" (0) and "/." (1), which name nothing in a path.
+std::string SpellAsPath(uint64_t number) {
+  std::string path;
+  for (int bit = 0; bit < 64; ++bit) path += (number >> bit & 1) != 0 ? "/." : "/";
+  return path;
+}
+
+// A path to open file `fd` that nobody in this process has used. The loader takes a path it has
+// seen for the library it has loaded under it, and descriptor numbers are reused. So the path says
+// which copy of this runtime asks (the op library has one, the Python module another) and how often
+// it has asked before.
 std::string UniquePath(int fd) {
   static std::atomic<uint64_t> counter{0};
-  std::string path = "/proc/self";
-  for (uint64_t rest = ++counter; rest != 0; rest >>= 1) path += (rest & 1) != 0 ? "/." : "/";
-  return path + "/fd/" + std::to_string(fd);
+  return "/proc/self" + SpellAsPath(reinterpret_cast<uintptr_t>(&counter)) +
+         SpellAsPath(++counter) + "/fd/" + std::to_string(fd);
 }
 
 // What is wrong with a description, or null.
