@@ -10,8 +10,10 @@ import numpy as np
 import sympy
 
 from tf_blade.compiler.emit import c
+from tf_blade.compiler.emit.columns import column_reduce_function
 from tf_blade.compiler.emit.gemm import Batch, gemm_call
-from tf_blade.compiler.emit.kernels import Function, column_reduce_function, kernel_function
+from tf_blade.compiler.emit.kernels import kernel_function
+from tf_blade.compiler.emit.nest import Function
 from tf_blade.compiler.emit.scope import KernelText
 from tf_blade.compiler.fuse.index import mul
 from tf_blade.compiler.fuse.matrices import base

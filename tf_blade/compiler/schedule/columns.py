@@ -11,7 +11,7 @@ from tf_blade.compiler.fuse.scalar import Pool, Scalar, Tracer
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.schedule.collapse import Collapse
 from tf_blade.compiler.schedule.kernel import Accumulate, ColumnReduce, Store
-from tf_blade.compiler.schedule.loops import _runs
+from tf_blade.compiler.schedule.loops import runs_of
 
 
 def column_reduce_kernel(
@@ -34,8 +34,8 @@ def column_reduce_kernel(
             stores.append(Store(root, ix.linear(group.home(root), root.type.shape), body))
     scalars = [a.scalar for a in accumulates] + [s.scalar for s in stores]
     collapse = Collapse(pool, scalars, [s.index for s in stores])
-    rows = [v for run in _runs(group.loops, group.rows) for v in collapse.merge(run)]
-    reduced = [v for run in _runs(group.loops, group.columns) for v in collapse.merge(run)]
+    rows = [v for run in runs_of(group.loops, group.rows) for v in collapse.merge(run)]
+    reduced = [v for run in runs_of(group.loops, group.columns) for v in collapse.merge(run)]
     return ColumnReduce(
         group,
         tuple(rows[:-1]),

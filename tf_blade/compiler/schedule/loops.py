@@ -92,13 +92,14 @@ def row_reduce_kernel(
 
     in_columns = [r for r in group.roots if group.roles[r] != ROW]
     # Elements that a later pass needs again are kept: in their buffer, or for this row only.
-    kept = {
+    kept = [
         root
-        for reader in in_columns
-        for root in reads[reader]
-        if group.roles[root] == FULL and pass_of(root) < pass_of(reader)
-    }
-    scratch = {r: d.product(squeezed_columns(group)) for r in kept if r not in stored}
+        for root in in_columns
+        if group.roles[root] == FULL
+        and any(root in reads[r] and pass_of(root) < pass_of(r) for r in in_columns)
+    ]
+    row_size = d.product([v.extent for v in group.columns])
+    scratch = {r: row_size for r in kept if r not in stored}
 
     row_local: dict[Value, tuple[tuple[Affine, ...], Scalar]] = {
         r: (group.home(r), pool.local(r, group.variables(r)))
@@ -144,14 +145,10 @@ def row_reduce_kernel(
             passes.append(nest)
 
     kernel = Kernel(group, group.rows, passes, row_stores, scratch)
-    return _collapsed(kernel, pool, [_runs(group.loops, group.rows)], [])
+    return _collapsed(kernel, pool, runs_of(group.loops, group.rows))
 
 
-def squeezed_columns(group: Group) -> tuple[Dim, ...]:
-    return tuple(v.extent for v in group.columns)
-
-
-def _runs(loops: Sequence[LoopVar], chosen: Sequence[LoopVar]) -> list[list[LoopVar]]:
+def runs_of(loops: Sequence[LoopVar], chosen: Sequence[LoopVar]) -> list[list[LoopVar]]:
     """The chosen loops in runs of neighbours in `loops`."""
     runs: list[list[LoopVar]] = [[]]
     for v in loops:
@@ -165,20 +162,23 @@ def _runs(loops: Sequence[LoopVar], chosen: Sequence[LoopVar]) -> list[list[Loop
 def _collapsed(
     kernel: Kernel,
     pool: Pool,
-    row_runs: list[list[list[LoopVar]]],
-    fixed: list[Affine],
+    row_runs: Sequence[Sequence[LoopVar]],
+    fixed: Sequence[Affine] = (),
 ) -> Kernel:
-    """The kernel with its loops merged where possible."""
+    """The kernel with its loops merged where possible.
+
+    row_runs: row loops that are neighbours. fixed: expressions that keep their loops apart.
+    """
     scalars = [s for p in kernel.passes for s in p.scalars()]
     scalars += [s.scalar for s in kernel.row_stores]
     stores = [s for p in kernel.passes for s in p.stores] + kernel.row_stores
     collapse = Collapse(pool, scalars, [*(s.index for s in stores), *fixed])
-    rows = tuple(v for runs in row_runs for run in runs for v in collapse.merge(run))
+    rows = tuple(v for run in row_runs for v in collapse.merge(run))
     done: dict[tuple[LoopVar, ...], tuple[LoopVar, ...]] = {}
     passes: list[Pass] = []
     for p in kernel.passes:
         if p.loops not in done:
-            runs = _runs(kernel.group.loops, p.loops) if kernel.group.loops else [list(p.loops)]
+            runs = runs_of(kernel.group.loops, p.loops) if kernel.group.loops else [list(p.loops)]
             done[p.loops] = tuple(v for run in runs for v in collapse.merge(run))
     for p in kernel.passes:
         passes.append(
@@ -226,7 +226,7 @@ def concatenate_kernels(group: Group, roots: Mapping[Value, object]) -> list[Ker
         passes.append(Pass(inner, stores=[store]))
         offset = ix.add(offset, operand.type.shape[dim])
     if not is_few(outer):
-        return [_collapsed(Kernel(group, outer, passes), pool, [[list(outer)]], [])]
+        return [_collapsed(Kernel(group, outer, passes), pool, [outer])]
     kernels: list[Kernel] = []
     for p in passes:
         collapse = Collapse(pool, p.scalars(), [s.index for s in p.stores])
@@ -293,4 +293,4 @@ def pad_kernel(group: Group, roots: Mapping[Value, object]) -> Kernel:
         passes += [p for p in (before, after) if p.loops[0].extent != 0]
     passes.append(copy)
     fixed = [Affine(((i.row, 1),)) for i in inside] + [Affine(((i.inner, 1),)) for i in inside]
-    return _collapsed(Kernel(group, tuple(rows), passes), pool, [[rows]], fixed)
+    return _collapsed(Kernel(group, tuple(rows), passes), pool, [rows], fixed)
