@@ -161,11 +161,11 @@ class _Shared(tf.Module):
     def __init__(self) -> None:
         super().__init__()
         self.w = tf.Variable(np.linspace(0, 1, 16, dtype=np.float32).reshape(4, 4), name="w")
-        self.offset = tf.constant([1.0, 2.0, 3.0, 4.0])
+        self.offset = tf.constant(np.arange(800, dtype=np.float32).reshape(200, 4))
 
     @tf.function
     def _body(self, x):
-        return tf.nn.relu(x @ self.w) + self.offset
+        return tf.nn.relu(x @ self.w) + tf.reduce_mean(self.offset, 0)
 
     @tf.function(experimental_attributes={"_noinline": True})
     def _kept_apart(self, x):
@@ -216,7 +216,6 @@ def v1_tables_and_assets(path: str) -> list[Question]:
     with _v1_session() as session:
         words = v1.placeholder(tf.string, [None], "words")
         name = tf.constant(vocabulary)
-        v1.add_to_collection(v1.GraphKeys.ASSET_FILEPATHS, name)
         initializer = tf.lookup.TextFileInitializer(
             name,
             tf.string,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tensorflow.core.framework import attr_value_pb2
 
@@ -26,10 +26,14 @@ _UNORDERED = ("Assert",)
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Hashes of a function's outputs, and of the effects it has (sorted)."""
+    """Hashes of a function's outputs, and of the effects it has (sorted).
+
+    `size` is the number of ops that compute, those of inlinable calls included; it isn't compared.
+    """
 
     outputs: tuple[bytes, ...]
     effects: tuple[bytes, ...]
+    size: int = field(default=0, compare=False)
 
 
 class _NotComparable(Exception):
@@ -72,6 +76,7 @@ class Fingerprints:
         library = graph.library
         tensors: dict[str, tuple[bytes, ...]] = {}
         effects: list[bytes] = []
+        size = 0
         for node in graph.topological_order():
             inputs = tuple(tensors[ref.node][ref.index] for ref in node.inputs)
             if node.op == ARG:
@@ -88,7 +93,11 @@ class Fingerprints:
                 result = self._function(called, inputs)
                 tensors[node.name] = result.outputs
                 effects.extend(result.effects)
+                size += result.size
             else:
+                size += 1
+                if node.op == "Assert":
+                    inputs = inputs[:1]  # the message may name nodes
                 own = _hash(node.op, *inputs, *self._attrs(node))
                 count = len(graph.output_dtypes(node))
                 tensors[node.name] = tuple(_hash(own, str(i)) for i in range(count))
@@ -99,6 +108,7 @@ class Fingerprints:
         return Fingerprint(
             tuple(tensors[ref.node][ref.index] for _, ref in graph.outputs),
             tuple(sorted(effects)),
+            size,
         )
 
     def _attrs(self, node: Node) -> list[bytes]:

@@ -13,6 +13,7 @@ from tf_blade.passes.freeze_variables import freeze_variables
 from tf_blade.passes.inline_calls import inline_calls
 from tf_blade.passes.prune import prune
 from tf_blade.passes.remove_noops import remove_noops
+from tf_blade.passes.remove_true_asserts import remove_true_asserts
 
 PASSES: tuple[Callable[[Graph, PassContext], Graph], ...] = (
     inline_calls,  # first: all others see one graph
@@ -21,7 +22,9 @@ PASSES: tuple[Callable[[Graph, PassContext], Graph], ...] = (
     drop_controls,  # frozen reads order nothing; their control edges would stop the next three
     remove_noops,  # constants hide behind Identities
     fold_constants,
-    remove_noops,  # folding made shapes and permutations constant
+    remove_true_asserts,  # folding decided some
+    drop_controls,  # what waited for them is free now
+    remove_noops,  # so, and because folding made shapes and permutations constant
     cse,  # equal Consts first become equal nodes
     prune,  # what the passes above left unused
 )

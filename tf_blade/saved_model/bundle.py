@@ -57,6 +57,8 @@ class MetaGraph:
 
     def store_library(self) -> None:
         """Puts `library` into the proto, without functions that the edits left unreachable."""
+        if not self.library:
+            return  # not even an empty library is added
         used = reachable_functions(self.proto, self.library, self._unused)
         kept = [fdef for name, fdef in self.library.items() if name in used]
         library = self.proto.graph_def.library

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tf_blade.saved_model.bundle import MetaGraph
 
 # Smaller functions (a loop's condition) are not worth a call.
-_MIN_SHARED_NODES = 16
+_MIN_SHARED_OPS = 8
 
 
 @dataclass
@@ -220,11 +220,9 @@ class _Finder:
 
     def _twin(self, function: str) -> Region | None:
         """A region found before whose function computes the same from the same arguments."""
-        if len(self._bodies[function]) < _MIN_SHARED_NODES:
-            return None
         own = self._argument_keys(function)
         fingerprint = self._fingerprints.of(function, own)
-        if fingerprint is None:
+        if fingerprint is None or fingerprint.size < _MIN_SHARED_OPS:
             return None
         for region in self._found:
             if not region.function:

@@ -51,7 +51,7 @@ class Signature:
 
 
 def read_signatures(proto: meta_graph_pb2.MetaGraphDef) -> dict[str, Signature]:
-    """All signatures but TensorFlow's own entries."""
+    """All signatures but TensorFlow's own entries, sorted by name."""
     return {
         name: Signature(
             name,
@@ -59,7 +59,7 @@ def read_signatures(proto: meta_graph_pb2.MetaGraphDef) -> dict[str, Signature]:
             {key: _tensor(key, info) for key, info in sorted(signature.outputs.items())},
             signature.method_name,
         )
-        for name, signature in proto.signature_def.items()
+        for name, signature in sorted(proto.signature_def.items())
         if name not in (INIT_OP, TRAIN_OP)
     }
 
