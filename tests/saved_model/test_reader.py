@@ -108,6 +108,28 @@ def test_an_unknown_op_in_a_function_names_op_node_and_function(copy):
     assert "tf.load_op_library" in text
 
 
+def test_a_signature_of_a_tensor_that_is_not_there(copy):
+    def change(proto):
+        signature = proto.meta_graphs[0].signature_def["first"]
+        signature.outputs["y"].name = "nowhere:0"
+
+    edit(copy, change)
+    assert "'first'" in (text := message(copy)) and "'nowhere:0'" in text
+
+
+@pytest.mark.parametrize("where", ["the main graph", "a function"])
+def test_an_input_that_is_not_there(copy, where):
+    def change(proto):
+        graph = proto.meta_graphs[0].graph_def
+        bodies = [f for f in graph.library.function if "signature_wrapper" in f.signature.name]
+        nodes = graph.node if where == "the main graph" else bodies[0].node_def
+        next(n for n in nodes if n.input).input[0] = "nowhere"
+
+    edit(copy, change)
+    with pytest.raises(SavedModelError, match="'nowhere'"):
+        saved_model.read(copy).regions()
+
+
 def test_a_split_proto_says_how_to_export_again(copy):
     (copy / "saved_model.pb").rename(copy / "saved_model.cpb")
     assert "experimental_image_format" in message(copy)

@@ -112,6 +112,14 @@ def test_writing_into_a_folder_with_files_is_refused(models, tmp_path):
     assert os.listdir(tmp_path) == ["file"]
 
 
+def test_the_result_may_lie_within_the_original(models, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(models["keras3_export"].path, source)
+    before = files_of(source)
+    saved_model.read(source).write(str(source / "optimised"))
+    assert files_of(source / "optimised").keys() == before.keys()
+
+
 def test_an_unknown_signature_is_named_with_those_there_are(models):
     with pytest.raises(SignatureError, match=r"'nope' \(has: first, second\)"):
         saved_model.read(models["shared_functions"].path).regions(["nope"])

@@ -11,6 +11,7 @@ from tensorflow.core.framework import function_pb2, graph_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2, saved_object_graph_pb2
 
 from tf_blade.errors import SavedModelError, SignatureError
+from tf_blade.graph.graph import GraphError
 from tf_blade.saved_model.checkpoint import Checkpoint
 from tf_blade.saved_model.reachable import reachable_functions
 from tf_blade.saved_model.regions import Region, find_regions
@@ -91,7 +92,8 @@ class Bundle:
           signatures: only what these signatures run; default: everything a user can call.
           tags: only the MetaGraph with these tags; default: all.
 
-        Raises SignatureError if no MetaGraph has one of the signatures.
+        Raises SignatureError if no MetaGraph has one of the signatures, SavedModelError if a graph
+        names nodes that don't exist.
         """
         wanted = None if signatures is None else set(signatures)
         if wanted is not None:
@@ -101,7 +103,13 @@ class Bundle:
                     f"the model has no signature '{name}' (has: {', '.join(sorted(known))})."
                 )
         chosen = [m for m in self.meta_graphs if tags is None or set(m.tags) == set(tags)]
-        return [region for meta in chosen for region in find_regions(meta, wanted)]
+        try:
+            return [region for meta in chosen for region in find_regions(meta, wanted)]
+        except GraphError as error:
+            raise SavedModelError(
+                f"the graph of '{self.export_dir}' doesn't hold together: {error}. "
+                "TensorFlow can't load it either; export the model again."
+            ) from error
 
     def proto_bytes(self) -> int:
         """Size of saved_model.pb as it would be written now."""
@@ -136,7 +144,11 @@ class Bundle:
 
 
 def _carry_files(source_dir: str, target_dir: str) -> None:
-    for folder, _, files in os.walk(source_dir, followlinks=True):
+    seen = {os.path.realpath(target_dir)}  # which may lie within the source
+    for folder, folders, files in os.walk(source_dir, followlinks=True):
+        inner = {name: os.path.realpath(os.path.join(folder, name)) for name in folders}
+        folders[:] = [name for name in folders if inner[name] not in seen]
+        seen.update(inner.values())
         relative = os.path.relpath(folder, source_dir)
         target = os.path.normpath(os.path.join(target_dir, relative))
         os.makedirs(target, exist_ok=True)

@@ -12,6 +12,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
 from tf_blade.errors import SavedModelError
+from tf_blade.graph.names import parse_tensor_name
 from tf_blade.saved_model.bundle import Bundle, MetaGraph
 from tf_blade.saved_model.checkpoint import open_checkpoint
 
@@ -20,7 +21,7 @@ def read(export_dir: str | os.PathLike[str]) -> Bundle:
     """Reads a SavedModel (TF1 or TF2 format, saved_model.pb or .pbtxt) without loading it.
 
     Raises SavedModelError: not a folder, no saved_model.pb, unreadable or truncated files, no
-    MetaGraph, an op that is not registered.
+    MetaGraph, an op that is not registered, a signature that names no tensor of the graph.
     """
     path = os.fspath(export_dir)
     proto = _read_proto(path)
@@ -32,6 +33,7 @@ def read(export_dir: str | os.PathLike[str]) -> Bundle:
     bundle = Bundle(path, proto, open_checkpoint(path))
     for meta in bundle.meta_graphs:
         _check_ops(meta)
+        _check_signatures(meta)
         if bundle.checkpoint is None and _needs_checkpoint(meta):
             raise SavedModelError(
                 f"the model has variables, but '{os.path.join(path, 'variables')}' is missing or "
@@ -90,6 +92,18 @@ def _check_ops(meta: MetaGraph) -> None:
                 "It is a custom op: load its library (tf.load_op_library, or import the package it "
                 "comes from) first."
             )
+
+
+def _check_signatures(meta: MetaGraph) -> None:
+    nodes = {node.name for node in meta.graph_def.node}
+    for signature in meta.signatures.values():
+        for tensor in [*signature.inputs.values(), *signature.outputs.values()]:
+            for name in tensor.tensors:
+                if parse_tensor_name(name).node not in nodes:
+                    raise SavedModelError(
+                        f"signature '{signature.name}': the tensor '{name}' of '{tensor.name}' is "
+                        "not in the graph. Export the model again."
+                    )
 
 
 def _nodes(meta: MetaGraph) -> Iterator[tuple[str, node_def_pb2.NodeDef]]:

@@ -111,6 +111,7 @@ class _Finder:
         self._all_functions = signatures is None
         self._main = Graph.from_graph_def(meta.graph_def)
         self._main.library = meta.library
+        self._main.consumers()  # raises GraphError on a dangling input
         self._bodies = Bodies(dict(meta.library))
         self._state = State(meta, self._main, self._bodies)
         self._fingerprints = Fingerprints(self._bodies)
