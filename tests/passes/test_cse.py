@@ -57,6 +57,18 @@ def test_reads_merge_only_if_nothing_writes_the_variable():
     assert ops(cse(graph, PassContext())).count("ReadVariableOp") == 2
 
 
+def test_declines_lookups_of_a_table_that_may_change():
+    table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+
+    def looks_up_twice(words):
+        before = table.lookup(words)
+        table.insert(words, before + 1)
+        return before + table.lookup(words)
+
+    graph = function_graph(looks_up_twice, tf.TensorSpec([2], tf.string, name="words"))
+    assert ops(cse(graph, PassContext())).count("LookupTableFindV2") == 2
+
+
 def test_declines_attributes_random_numbers_inputs_and_loops():
     def build():
         x = v1.placeholder(tf.float32, [2, 2], "x")

@@ -64,6 +64,15 @@ def test_edges_behind_effects_stay():
     assert edges(drop_controls(before, PassContext())) == edges(before)
 
 
+def test_edges_from_checks_stay():
+    def build():
+        x = v1.placeholder(tf.float32, [], "x")
+        with tf.control_dependencies([tf.debugging.check_numerics(x, "bad", name="check")]):
+            tf.exp(x, name="y")
+
+    assert edges(drop_controls(main_graph(build, ["y"]), PassContext())) == ["check -> y"]
+
+
 def test_edges_into_v1_branches_stay():
     def build():
         x = v1.placeholder(tf.float32, [], "x")

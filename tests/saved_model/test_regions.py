@@ -122,6 +122,25 @@ def test_only_the_wanted_signatures_regions(models):
     assert region.signature_names == ["second"]
 
 
+def test_a_sparse_input_is_three_fed_tensors(tmp_path):
+    with tf.Graph().as_default(), v1.Session() as session:
+        sparse = v1.sparse_placeholder(tf.float32, [None, 4], "sparse")
+        y = tf.identity(v1.sparse_reduce_sum(sparse, 1), name="y")
+        predict = v1.saved_model.predict_signature_def({"sparse": sparse}, {"y": y})
+        builder = v1.saved_model.Builder(str(tmp_path / "m"))
+        builder.add_meta_graph_and_variables(session, ["serve"], {"predict": predict})
+        builder.save()
+    bundle = saved_model.read(tmp_path / "m")
+    sparse = bundle.meta_graphs[0].signatures["predict"].inputs["sparse"]
+    assert not sparse.is_dense and len(sparse.tensors) == 3
+    (region,) = bundle.regions()
+    after = passes.run(region.graph)
+    assert len([n for n in after if n.op == "Placeholder"]) == 3
+    region.replace(after)
+    names = {node.name for node in bundle.meta_graphs[0].graph_def.node}
+    assert {n.split(":")[0] for n in sparse.tensors} <= names
+
+
 def test_every_meta_graph_has_a_region(models):
     assert [r.name for r in regions_of(models, "v1_several_meta_graphs")] == [
         "main graph [serve]",

@@ -3,10 +3,12 @@
 import os
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from tests.saved_model.answers import ask
 from tests.saved_model.conftest import apply_passes
 from tests.saved_model.zoo import BUILDERS
 from tf_blade import passes, saved_model
@@ -103,6 +105,30 @@ def test_functions_that_nothing_calls_any_more_go(models, tmp_path):
     after = proto_of(tmp_path / "shared").meta_graphs[0].graph_def.library.function
     gone = {f.signature.name for f in before} - {f.signature.name for f in after}
     assert len(gone) == 1 and "_body" in gone.pop(), "it was inlined into both callers"
+
+
+def test_keras_loads_an_optimised_model(models, tmp_path):
+    import tf_keras
+
+    built = models["tf_keras_save"]
+    apply_passes(built.path, tmp_path / "out")
+    model = tf_keras.models.load_model(str(tmp_path / "out"))
+    steps = built.questions[0][2]["steps"]
+    expected = built.answers["v2"][0]["scores"]
+    np.testing.assert_allclose(model.predict(steps, verbose=0), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["module_with_tables", "control_flow_v2", "written_elsewhere"])
+def test_an_optimised_model_can_be_loaded_and_saved_by_tensorflow(models, tmp_path, name):
+    built = models[name]
+    apply_passes(built.path, tmp_path / "out")
+    loaded = tf.saved_model.load(str(tmp_path / "out"))
+    tf.saved_model.save(loaded, str(tmp_path / "again"), signatures=dict(loaded.signatures))
+    shutil.rmtree(tmp_path / "out")
+    found = ask(str(tmp_path / "again"), "v2", built.questions)
+    for expected, answer in zip(built.answers["v2"], found, strict=True):
+        for key, value in expected.items():
+            np.testing.assert_allclose(answer[key], value, rtol=1e-5, atol=1e-6)
 
 
 def test_writing_into_a_folder_with_files_is_refused(models, tmp_path):

@@ -9,6 +9,9 @@ from tf_blade.graph.graph import Graph, Node, TensorRef, op_def
 from tf_blade.graph.types import ARG
 from tf_blade.passes.context import PassContext
 
+# They do nothing but fail; what waits for one must not run without it.
+_CHECKS = ("CheckNumerics", "CheckNumericsV2", "EnsureShape")
+
 
 def reads_constant_state(graph: Graph, node: Node, ctx: PassContext) -> bool:
     """Whether the node only makes a handle, or reads a variable that nothing writes."""
@@ -21,13 +24,15 @@ def reads_constant_state(graph: Graph, node: Node, ctx: PassContext) -> bool:
 
 
 def ordered_nodes(graph: Graph, ctx: PassContext) -> set[str]:
-    """Nodes whose order shows: effects, and reads of state that an effect in the graph touches."""
+    """Nodes whose order shows: effects, checks, and reads of state that an effect here touches."""
     found: set[str] = set()
     touched: set[str] = set()
     for node in graph:
         if has_effect(graph, node):
             found.add(node.name)
             touched.update(_state(graph, ref) for ref in node.inputs if _is_state(graph, ref))
+        elif node.op in _CHECKS:
+            found.add(node.name)
     for node in graph:
         if node.name in found or (node.op in ("Identity", "RefIdentity") and not node.controls):
             continue
