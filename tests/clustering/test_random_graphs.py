@@ -105,7 +105,7 @@ def assert_contraction_is_acyclic(graph: Graph, clusters) -> None:
         stack = [] if root in state else [(root, iter(sorted(out[root])))]
         state.setdefault(root, 1)
         while stack:
-            node, rest = stack[-1]
+            name, rest = stack[-1]
             for target in rest:
                 assert state.get(target) != 1, f"a cycle through {target}"
                 if target not in state:
@@ -113,7 +113,7 @@ def assert_contraction_is_acyclic(graph: Graph, clusters) -> None:
                     stack.append((target, iter(sorted(out.get(target, ())))))
                     break
             else:
-                state[node] = 2
+                state[name] = 2
                 stack.pop()
 
 

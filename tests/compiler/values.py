@@ -12,12 +12,16 @@ Dims = Mapping[str, int]
 Values = Callable[[np.random.Generator, tuple[int, ...], np.dtype, Dims], Any]
 
 
+# A shape: integers, and the names of dims that are unknown until a request comes.
+NamedShape = tuple[int | str, ...]
+
+
 @dataclass(frozen=True)
 class Arg:
     """One argument. Dims are integers, or names of dims that are unknown until run time."""
 
     dtype: str  # a dtype of the IR: "f32", "i64", …
-    dims: tuple[int | str, ...]
+    dims: NamedShape
     values: Values
 
 

@@ -188,7 +188,7 @@ def shared_functions(path: str) -> list[Question]:
 
 
 @contextlib.contextmanager
-def _v1_session(*, control_flow_v2: bool = True) -> Iterator[v1.Session]:
+def _v1_session(*, control_flow_v2: bool = True) -> Iterator[tf.compat.v1.Session]:
     on = v1.control_flow_v2_enabled()
     toggle = {True: v1.enable_control_flow_v2, False: v1.disable_control_flow_v2}
     toggle[control_flow_v2]()
@@ -199,7 +199,9 @@ def _v1_session(*, control_flow_v2: bool = True) -> Iterator[v1.Session]:
         toggle[on]()
 
 
-def _v1_save(session: v1.Session, path: str, inputs: dict, outputs: dict, **more: Any) -> None:
+def _v1_save(
+    session: tf.compat.v1.Session, path: str, inputs: dict, outputs: dict, **more: Any
+) -> None:
     session.run(v1.global_variables_initializer())
     signature = v1.saved_model.predict_signature_def(inputs, outputs)
     builder = v1.saved_model.Builder(path)

@@ -9,7 +9,17 @@ import numpy as np
 import tensorflow as tf
 
 from tests.compiler.cases.raw import raw
-from tests.compiler.values import Arg, Case, Values, anything, between, computed, finite, nonzero
+from tests.compiler.values import (
+    Arg,
+    Case,
+    NamedShape,
+    Values,
+    anything,
+    between,
+    computed,
+    finite,
+    nonzero,
+)
 
 F = ("f32", "f64")
 I = ("i8", "i16", "i32", "i64")  # noqa: E741
@@ -103,9 +113,9 @@ BINARY: dict[str, tuple[tuple[str, ...], tuple[Values, Values], float]] = {
     "LogicalOr": (("bool",), (anything, anything), 0),
 }
 
-_SHAPES = [("n", "m"), ("n",), ("n", 3, "m"), ()]
+_SHAPES: list[NamedShape] = [("n", "m"), ("n",), ("n", 3, "m"), ()]
 # Pairs that broadcast: equal dims, a trailing vector, a scalar, static ones on both sides.
-_PAIRS = [
+_PAIRS: list[tuple[NamedShape, NamedShape]] = [
     (("n", "m"), ("n", "m")),
     (("n", "m"), ("m",)),
     (("n", 4), ("n", 1)),
@@ -234,6 +244,6 @@ def _others() -> Iterator[Case]:
     yield Case("Bucketize.none", raw("Bucketize", boundaries=[]), (Arg("f32", ("n",), finite),))
     for op in ("LowerBound", "UpperBound"):
         for dtype in ("f32", "i64"):
-            rows = computed(lambda rng, dims: np.sort(rng.integers(-4, 5, (2, 5)), axis=1))
-            args = (Arg(dtype, (2, 5), rows), Arg(dtype, (2, "n"), anything))
+            ordered = computed(lambda rng, dims: np.sort(rng.integers(-4, 5, (2, 5)), axis=1))
+            args = (Arg(dtype, (2, 5), ordered), Arg(dtype, (2, "n"), anything))
             yield Case(f"{op}.{dtype}", raw(op), args)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
 from tests.compiler.cases.raw import raw
-from tests.compiler.values import Arg, Case, anything, between, finite
+from tests.compiler.values import Arg, Case, NamedShape, anything, between, finite
 
 F = ("f32", "f64")
+_ROWS: dict[str, NamedShape] = {"matrix": ("n", "m"), "static": ("n", 5), "cube": ("n", "m", 3)}
 
 
 def cases() -> Iterator[Case]:
@@ -22,11 +24,7 @@ def cases() -> Iterator[Case]:
 def _activations() -> Iterator[Case]:
     for dtype in F:
         for op in ("Softmax", "LogSoftmax"):
-            for name, dims in {
-                "matrix": ("n", "m"),
-                "static": ("n", 5),
-                "cube": ("n", "m", 3),
-            }.items():
+            for name, dims in _ROWS.items():
                 arg = Arg(dtype, dims, between(-20, 20))
                 yield Case(f"{op}.{dtype}.{name}", raw(op), (arg,), relative=2e-5, absolute=1e-5)
         arg = Arg(dtype, ("n", 4), between(-5, 5, float("inf"), float("-inf"), float("nan")))
@@ -34,21 +32,21 @@ def _activations() -> Iterator[Case]:
     for dtype in (*F, "i32"):
         for data_format, dims in {"NHWC": ("n", "m", 4), "NCHW": ("n", 4, "m", 2)}.items():
             args = (Arg(dtype, dims, anything), Arg(dtype, (4,), anything))
-            op = raw("BiasAdd", data_format=data_format)
-            yield Case(f"BiasAdd.{dtype}.{data_format}", op, args)
+            bias_add = raw("BiasAdd", data_format=data_format)
+            yield Case(f"BiasAdd.{dtype}.{data_format}", bias_add, args)
     args = (Arg("f32", ("n", "m"), anything), Arg("f32", ("m",), anything))
     yield Case("BiasAddV1.f32", raw("BiasAddV1"), args)
 
 
 def _matmuls() -> Iterator[Case]:
-    tolerance = {"relative": 1e-5, "absolute": 1e-5}
+    tolerance: dict[str, Any] = {"relative": 1e-5, "absolute": 1e-5}
     for dtype in F:
         for ta in (False, True):
             for tb in (False, True):
                 x = Arg(dtype, ("k", "n") if ta else ("n", "k"), finite)
                 y = Arg(dtype, ("m", "k") if tb else ("k", "m"), finite)
-                op = raw("MatMul", transpose_a=ta, transpose_b=tb)
-                yield Case(f"MatMul.{dtype}.{int(ta)}{int(tb)}", op, (x, y), **tolerance)
+                matmul = raw("MatMul", transpose_a=ta, transpose_b=tb)
+                yield Case(f"MatMul.{dtype}.{int(ta)}{int(tb)}", matmul, (x, y), **tolerance)
     weights = Arg("f32", (3, 5), finite)
     yield Case(
         "MatMul.f32.assumed_equal",
@@ -57,7 +55,7 @@ def _matmuls() -> Iterator[Case]:
         sizes=(0, 1, 3),
         **tolerance,
     )
-    forms = {
+    forms: dict[str, tuple[NamedShape, NamedShape, bool, bool]] = {
         "same_batch": (("b", "n", "k"), ("b", "k", "m"), False, False),
         "adjoint": (("b", "c", "k", "n"), ("b", "c", "m", "k"), True, True),
         "shared_right": (("b", "n", "k"), ("k", 4), False, False),
@@ -70,7 +68,7 @@ def _matmuls() -> Iterator[Case]:
         if name == "broadcast":
             right = ("c", "m", "k")
         for op in ("BatchMatMulV2", "BatchMatMulV3"):
-            attrs = {"adj_x": adj_x, "adj_y": adj_y}
+            attrs: dict[str, Any] = {"adj_x": adj_x, "adj_y": adj_y}
             if op == "BatchMatMulV3":
                 attrs["Tout"] = tf.float32
             args = (Arg("f32", left, finite), Arg("f32", right, finite))
