@@ -12,13 +12,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "how-it-works.md"
 
 
+def blocks() -> list[tuple[str, str]]:
+    """(language, text) of the page's code blocks."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+
+
 @pytest.fixture(scope="module")
 def dump(tmp_path_factory):
     """The folder that the page's own code writes."""
     folder = tmp_path_factory.mktemp("how_it_works")
-    code = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert code
-    (folder / "page.py").write_text(code.group(1))
+    (code,) = [text for language, text in blocks() if language == "python"]
+    (folder / "page.py").write_text(code)
     environment = dict(os.environ, PYTHONPATH=str(ROOT), TF_CPP_MIN_LOG_LEVEL="2")
     done = subprocess.run(
         [sys.executable, "page.py"],
@@ -34,8 +38,8 @@ def dump(tmp_path_factory):
 
 @pytest.mark.parametrize("file", ["1_lowered.ir", "2_rewritten.ir", "3_fused.txt"])
 def test_the_page_shows_what_is_dumped(dump, file):
-    shown = re.findall(r"```\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert (dump / file).read_text().strip() in [text.strip() for text in shown]
+    shown = [text.strip() for language, text in blocks() if not language]
+    assert (dump / file).read_text().strip() in shown
 
 
 def test_the_kernels_name_their_nodes(dump):
