@@ -42,7 +42,7 @@ def calls(node: Node, library: Library) -> list[Call]:
     else:
         arguments = None
     for value in node.attrs.values():
-        for name in _function_names(value):
+        for name in function_names(value):
             if name in library:
                 found.append(Call(name, arguments))
     return found
@@ -96,10 +96,11 @@ def _references(
         yield op
     if op != "Const":  # the commonest op, and its value may be big
         for value in attrs.values():
-            yield from (name for name in _function_names(value) if name in library)
+            yield from (name for name in function_names(value) if name in library)
 
 
-def _function_names(value: attr_value_pb2.AttrValue) -> Iterator[str]:
+def function_names(value: attr_value_pb2.AttrValue) -> Iterator[str]:
+    """Functions that an attribute's value names."""
     kind = value.WhichOneof("value")
     if kind == "func":
         yield value.func.name

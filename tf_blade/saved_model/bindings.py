@@ -7,18 +7,14 @@ argument has a binding only if all call sites agree on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tensorflow.core.protobuf import saved_object_graph_pb2
 
-from tf_blade.graph.bodies import Bodies
 from tf_blade.graph.calls import LOOPS, calls
-from tf_blade.graph.graph import Graph, Node, TensorRef
-from tf_blade.graph.types import ARG
-
-# Ops that hand a resource on as it is.
-PASS_THROUGH = ("Identity", "RefIdentity")
+from tf_blade.graph.graph import Graph, Library, Node, TensorRef
+from tf_blade.saved_model.call_sites import PASS_THROUGH, CallSites, call_sites
 
 
 class Source(NamedTuple):
@@ -41,20 +37,19 @@ class Bindings:
 
     def __init__(
         self,
-        bodies: Bodies,
+        library: Library,
         main: Graph,
         object_graph: saved_object_graph_pb2.SavedObjectGraph | None,
     ) -> None:
         """Args:
-        bodies: the library.
+        library: all functions of the MetaGraph.
         main: the main graph, whose variables, tables and constants are the sources of a TF1 model.
         object_graph: of a TF2 model.
         """
-        self._bodies = bodies
+        self._library = library
         self._values: dict[tuple[str, int], Value] = {}
-        self._callers_changed: list[str] = []
+        self._callers_changed: dict[str, None] = {}  # a set in order
         self._loops: dict[str, set[str]] = {}  # loop bodies, each with its conditions
-        library = bodies.library
         captured: set[str] = set()
         if object_graph is not None:
             for name, concrete in object_graph.concrete_functions.items():
@@ -76,7 +71,7 @@ class Bindings:
 
     def of(self, function: str) -> dict[str, Source]:
         """Bindings of a function's arguments, by argument name."""
-        args = self._bodies.library[function].signature.input_arg
+        args = self._library[function].signature.input_arg
         found = {}
         for i, arg in enumerate(args):
             value = self._values.get((function, i))
@@ -97,13 +92,17 @@ class Bindings:
         new: Value = value if old is None or old == value else ANYTHING
         if new != old:
             self._values[key] = new
-            if function not in self._callers_changed:
-                self._callers_changed.append(function)
+            self._callers_changed[function] = None
 
-    def _pass(self, function: str, arguments: Iterable[TensorRef] | None, value_of) -> None:  # type: ignore[no-untyped-def]
-        if function not in self._bodies.library:
+    def _pass(
+        self,
+        function: str,
+        arguments: Iterable[TensorRef] | None,
+        value_of: Callable[[TensorRef], Value | None],
+    ) -> None:
+        if function not in self._library:
             return
-        count = len(self._bodies.library[function].signature.input_arg)
+        count = len(self._library[function].signature.input_arg)
         refs = list(arguments) if arguments is not None else []
         for i in range(count):
             value = value_of(refs[i]) if len(refs) == count else ANYTHING
@@ -113,43 +112,47 @@ class Bindings:
             self._meet(function, -1, ANYTHING)  # so that its own calls are looked at, once
 
     def _propagate(self) -> None:
+        sites: dict[str, CallSites] = {}
         while self._callers_changed:
-            caller = self._callers_changed.pop()
-            graph = self._bodies[caller]
-            self._next_iteration(caller)
-            for node in graph:
+            caller, _ = self._callers_changed.popitem()
+            if caller not in sites:
+                sites[caller] = call_sites(self._library[caller], self._library)
+            found = sites[caller]
+            self._next_iteration(caller, found)
+
+            def value_of(
+                ref: TensorRef, caller: str = caller, found: CallSites = found
+            ) -> Value | None:
+                return self._value(caller, found, ref)
+
+            for node in found.callers:
                 self._note_loop(node)
-                for call in calls(node, self._bodies.library):
-                    self._pass(
-                        call.function, call.arguments, lambda ref, g=graph: self._value(g, ref)
-                    )
+                for call in calls(node, self._library):
+                    self._pass(call.function, call.arguments, value_of)
 
     def _note_loop(self, node: Node) -> None:
         if node.op not in LOOPS:
             return
         body, cond = node.attrs["body"].func.name, node.attrs["cond"].func.name
         conds = self._loops.setdefault(body, set())
-        if body in self._bodies.library and cond not in conds:
+        if body in self._library and cond not in conds:
             conds.add(cond)
-            self._callers_changed.append(body)
+            self._callers_changed[body] = None
 
-    def _next_iteration(self, body: str) -> None:
+    def _next_iteration(self, body: str, sites: CallSites) -> None:
         """If the function is a loop's body, its next iteration takes what it returns."""
         if body not in self._loops:
             return
-        graph = self._bodies[body]
-        for i, (_, ref) in enumerate(graph.outputs):
-            value = self._value(graph, ref)
+        for i, ref in enumerate(sites.results):
+            value = self._value(body, sites, ref)
             if value is not None:
                 for function in (body, *self._loops[body]):
                     self._meet(function, i, value)
 
-    def _value(self, graph: Graph, ref: TensorRef) -> Value | None:
+    def _value(self, function: str, sites: CallSites, ref: TensorRef) -> Value | None:
         """What a tensor of a function body is; None while nothing is known of the argument."""
-        node = graph.nodes[resource_origin(graph, ref).node]
-        if node.op == ARG:
-            return self._values.get((graph.name, node.attrs["index"].i))
-        return ANYTHING
+        argument = sites.argument(ref)
+        return ANYTHING if argument is None else self._values.get((function, argument))
 
 
 def resource_origin(graph: Graph, ref: TensorRef) -> TensorRef:

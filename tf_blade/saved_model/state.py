@@ -32,7 +32,7 @@ class State:
 
     def __init__(self, meta: MetaGraph, main: Graph, bodies: Bodies) -> None:
         self._main = main
-        self._bindings = Bindings(bodies, main, meta.object_graph)
+        self._bindings = Bindings(bodies.library, main, meta.object_graph)
         self._named: dict[str, Variable] = {}
         self._objects: dict[int, Variable] = {}
         self._fed = {

@@ -16,7 +16,7 @@ from tf_blade.graph.calls import calls
 from tf_blade.graph.control_flow import is_v1_control_flow
 from tf_blade.graph.graph import Graph, Node, TensorRef, arg_size, op_def
 from tf_blade.graph.types import ARG
-from tf_blade.saved_model.bindings import PASS_THROUGH
+from tf_blade.saved_model.call_sites import PASS_THROUGH
 
 READ_ONLY = frozenset(
     {
