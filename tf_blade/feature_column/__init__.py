@@ -1,0 +1,1 @@
+"""FeatureColumn and embedding lookups: recognised by data flow, run by fused kernels."""
