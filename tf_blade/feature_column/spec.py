@@ -29,7 +29,7 @@ Scalar = int | float | bytes
 
 EXPRESSIONS = {
     # leaves
-    "value": 0,  # element of the stream's values number `at`
+    "value": 0,  # element of the source's values number `at`
     "const": 0,  # `scalar`
     # strings and tables
     "as_string": 1,  # integer -> decimal text, as AsString
@@ -109,7 +109,8 @@ class Sparse:
     """Elements of SparseTensors with the same indices.
 
     Attributes:
-      indices: i64 [n, rank], sorted by row (or the run is refused).
+      indices: i64 [n, rank], rank >= row_dims, each inside `shape` and each greater than the one
+        before it, in lexicographic order (or the run is refused: TensorFlow's ops differ there).
       values: one or several inputs [n].
       shape: i64 [rank], the dense shape.
       row_dims: how many leading dims number the rows; 1, or 2 for sequences.
@@ -192,7 +193,8 @@ class Table:
 class Bag:
     """For each row of a stream, one vector of `dim` floats.
 
-    With weights w and table rows v: sum = Σ w·v, mean = Σ w·v / Σ w, sqrtn = Σ w·v / sqrt(Σ w²).
+    With weights w and table rows v: sum = Σ w·v, mean = Σ w·v / Σ w, sqrtn = Σ w·v / sqrt(Σ w²),
+    where a quotient by zero is 0, as DivNoNan.
     With `table` None it is an indicator: component i is Σ w over elements with id i; ids outside
     [0, dim) count nothing.
 
@@ -216,12 +218,13 @@ class Bag:
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of an output's row: bag number `bag`, or f32 input `dense` [B, ...] of `width`."""
+    """A piece of an output's row: bag number `bag`, or `dense`, which is applied to the elements
+    of inputs [B, ...] with `width` elements a row (its "value" `at` is the number of an input)."""
 
     offset: int
     width: int
     bag: int | None = None
-    dense: int | None = None
+    dense: Expr | None = None
 
 
 @dataclass(frozen=True)
