@@ -11,7 +11,10 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 # Name -> module with add_arguments(parser) and run(arguments) -> (rows, summary).
-BENCHMARKS = {"models": "benchmarks.models"}
+BENCHMARKS = {
+    "models": "benchmarks.models",
+    "feature_columns": "benchmarks.feature_columns",
+}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -41,8 +41,8 @@ class _Buffer(ctypes.Structure):
 
 
 @functools.cache
-def _api() -> Any:
-    """The C API of the TensorFlow that is imported, with its prototypes declared."""
+def c_api() -> Any:
+    """The C API of the TensorFlow that is imported, with the prototypes of what is used here."""
     library = ctypes.CDLL(os.path.join(tf.sysconfig.get_lib(), "libtensorflow_cc.so.2"))
     pointer, size, text = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
     prototypes: dict[str, tuple[Any, list[Any]]] = {
@@ -116,15 +116,15 @@ class _Status:
     """Raises RuntimeError with TensorFlow's message when a call failed."""
 
     def __init__(self) -> None:
-        self.pointer = _api().TF_NewStatus()
+        self.pointer = c_api().TF_NewStatus()
 
     def check(self, doing: str) -> None:
-        if _api().TF_GetCode(self.pointer) != 0:
-            message = _api().TF_Message(self.pointer).decode(errors="replace")
+        if c_api().TF_GetCode(self.pointer) != 0:
+            message = c_api().TF_Message(self.pointer).decode(errors="replace")
             raise RuntimeError(f"{doing}: {message}")
 
     def __del__(self) -> None:
-        _api().TF_DeleteStatus(self.pointer)
+        c_api().TF_DeleteStatus(self.pointer)
 
 
 class Session:
@@ -141,7 +141,7 @@ class Session:
     def __init__(
         self, directory: Path | str, tags: tuple[str, ...] = ("serve",), config: bytes = b""
     ) -> None:
-        api, status = _api(), _Status()
+        api, status = c_api(), _Status()
         self._session: int | None = None
         self._graph = api.TF_NewGraph()
         options = api.TF_NewSessionOptions()
@@ -187,13 +187,13 @@ class Session:
 
     def _output(self, tensor_name: str) -> _Output:
         operation_name, _, index = tensor_name.partition(":")
-        operation = _api().TF_GraphOperationByName(self._graph, operation_name.encode())
+        operation = c_api().TF_GraphOperationByName(self._graph, operation_name.encode())
         if not operation:
             raise KeyError(f"the graph has no node '{operation_name}'")
         return _Output(operation, int(index or 0))
 
     def close(self) -> None:
-        api = _api()
+        api = c_api()
         if self._session:
             status = _Status()
             api.TF_CloseSession(self._session, status.pointer)
@@ -211,7 +211,10 @@ class Session:
 
 
 class Call:
-    """A signature bound to its feeds. `run()` is what is timed; `outputs()` gives the values."""
+    """A signature bound to its feeds. `run()` is what is timed; `outputs()` gives the values.
+
+    `arguments` are those of TF_SessionRun, for clients that are not Python's.
+    """
 
     def __init__(
         self,
@@ -226,7 +229,7 @@ class Call:
         self._status = _Status()
         self._tensors = tensors
         self._results = (ctypes.c_void_p * len(outputs))()
-        self._arguments = (
+        self.arguments = (
             session._session,
             None,
             (_Output * len(inputs))(*inputs),
@@ -240,19 +243,19 @@ class Call:
             None,
             self._status.pointer,
         )
-        self._run = _api().TF_SessionRun
-        self._delete = _api().TF_DeleteTensor
+        self._run = c_api().TF_SessionRun
+        self._delete = c_api().TF_DeleteTensor
 
     def run(self) -> None:
         """Runs the signature once and drops its outputs."""
-        self._run(*self._arguments)
+        self._run(*self.arguments)
         self._status.check("running the model")
         for result in self._results:
             self._delete(result)
 
     def outputs(self) -> dict[str, np.ndarray]:
         """Runs the signature once: output name -> array (strings: an object array of bytes)."""
-        self._run(*self._arguments)
+        self._run(*self.arguments)
         self._status.check("running the model")
         values = {
             name: _array(result) for name, result in zip(self._names, self._results, strict=True)
@@ -268,7 +271,7 @@ class Call:
 
 def _tensor(array: np.ndarray, dtype: int) -> int:
     """A new TF_Tensor with the values of `array`, which must be of the DataType `dtype`."""
-    api = _api()
+    api = c_api()
     array = np.asarray(array)
     dims = (ctypes.c_int64 * array.ndim)(*array.shape)
     if dtype == tf.string.as_datatype_enum:
@@ -295,7 +298,7 @@ def _bytes(value: Any) -> bytes:
 
 def _array(tensor: int) -> np.ndarray:
     """The values of a TF_Tensor, copied."""
-    api = _api()
+    api = c_api()
     shape = [api.TF_Dim(tensor, axis) for axis in range(api.TF_NumDims(tensor))]
     dtype = tf.dtypes.as_dtype(api.TF_TensorType(tensor))
     data = api.TF_TensorData(tensor)

@@ -1,0 +1,1 @@
+"""Parts of the `feature_columns` benchmark."""
