@@ -109,9 +109,8 @@ def test_strings_are_hashed_and_found_as_by_tensorflow():
     table = tf.lookup.StaticVocabularyTable(
         tf.lookup.KeyValueTensorInitializer(["red", "green"], tf.constant([0, 1], tf.int64)), 7
     )
-    hot = tf.one_hot(
-        tf.where(words == b"", tf.constant(-1, tf.int64), table.lookup(tf.constant(words))), 9
-    )
+    found = table.lookup(tf.constant(words))
+    hot = tf.one_hot(tf.where(words == b"", tf.constant(-1, tf.int64), found), 9)
     np.testing.assert_array_equal(evaluate(lookup, [words])[0], tf.reduce_sum(hot, 1))
 
 
@@ -200,3 +199,21 @@ def test_the_rows_of_streams_must_agree():
     lookup = Lookup(("i64", "i64"), streams, bags, (Output(parts, (8,)),))
     with pytest.raises(Refused, match="rows differ"):
         evaluate(lookup, [np.zeros((2, 1), np.int64), np.zeros((3, 1), np.int64)])
+
+
+def test_dims_ranks_and_empty_batches_are_checked():
+    def dense(dims):
+        return one_bag(Stream(Dense((0,), dims=dims), IDS), Bag(0, 4), ("i64",))
+
+    ids = np.zeros((2, 1), np.int64)
+    assert evaluate(dense((1,)), [ids])[0].shape == (2, 4)
+    assert evaluate(dense((-1,)), [ids])[0].shape == (2, 4)
+    ranked = one_bag(Stream(Sparse(0, (1,), 2, rank=3), IDS), Bag(0, 4, Table((3,))))
+    for lookup, inputs in [
+        (dense(()), [ids]),
+        (dense((2,)), [ids]),
+        (dense(None), [ids[:0]]),
+        (ranked, [*sparse([[1]]), TABLE]),
+    ]:
+        with pytest.raises(Refused):
+            evaluate(lookup, inputs)

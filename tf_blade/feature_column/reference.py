@@ -194,6 +194,10 @@ def _dense(source: Dense, inputs: Sequence[np.ndarray]) -> _Found:
     values = [inputs[i] for i in source.values]
     shape = values[0].shape
     _require(all(value.shape == shape for value in values), "dense values differ in shape")
+    if source.dims is not None:
+        wanted = (-1, *source.dims)
+        _require(len(shape) == len(wanted), "the rank of a dense input")
+        _require(all(w in (-1, d) for w, d in zip(wanted, shape, strict=True)), "a dense dim")
     if source.per_element:
         dims, length = shape, 1
     else:
@@ -207,6 +211,7 @@ def _sparse(source: Sparse, inputs: Sequence[np.ndarray]) -> _Found:
     indices, shape = inputs[source.indices], inputs[source.shape]
     values = [inputs[i] for i in source.values]
     _require(shape.ndim == 1 and len(shape) >= source.row_dims, "a sparse shape's rank")
+    _require(source.rank in (None, len(shape)), "a sparse shape's rank")
     _require(indices.ndim == 2 and indices.shape[1] == len(shape), "the shape of sparse indices")
     _require(all(v.shape == (len(indices),) for v in values), "the number of sparse values")
     _require(bool((shape >= 0).all()), "a negative dim")
@@ -339,6 +344,7 @@ def _common_dims(
         dense = [part for output in lookup.outputs for part in output.parts]
         found = [inputs[_sources(part)[0]].shape[:1] for part in dense]
     _require(all(dims == found[0] for dims in found), "rows differ")
+    _require(_product(found[0]) > 0, "there are no rows")
     return found[0]
 
 

@@ -98,10 +98,16 @@ class Dense:
 
     A rank-1 input has one element a row. With per_element every element is a row of its own, and
     the rows' dims are the whole shape.
+
+    Attributes:
+      values: one or several inputs.
+      dims: what the dims after the first must be, -1 where any will do (else the run is refused);
+        None for any number of any dims.
     """
 
     values: tuple[int, ...]
     per_element: bool = False
+    dims: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,7 @@ class Sparse:
       row_dims: how many leading dims number the rows; 1, or 2 for sequences.
       complete: whether rows are as many as `shape` says. If not, they end with the last row that
         has an element (embedding_lookup_sparse without filling empty rows).
+      rank: what the rank must be (else the run is refused); None for any.
     """
 
     indices: int
@@ -123,6 +130,7 @@ class Sparse:
     shape: int
     row_dims: int = 1
     complete: bool = True
+    rank: int | None = None
 
 
 @dataclass(frozen=True)
@@ -260,7 +268,11 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Lookup:
-    """A fused lookup. All streams have the same rows, or the run is refused.
+    """A fused lookup. All streams have the same rows, or the run is refused. So is one without
+    rows: there TensorFlow's ops differ in whether they fail.
+
+    The op that runs it may have more inputs than `inputs`: those that follow are resources that
+    only its fallback reads.
 
     Attributes:
       inputs: dtype of each input, one of DTYPES; a table's resource counts as its f32 tensor.
