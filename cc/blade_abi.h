@@ -10,7 +10,7 @@
 #ifndef BLADE_ABI_H_
 #define BLADE_ABI_H_
 
-#define BLADE_ABI_VERSION 1
+#define BLADE_ABI_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,6 +26,7 @@ typedef enum BladeDType {
   BLADE_U8 = 4,
   BLADE_I16 = 5,
   BLADE_I8 = 6,
+  BLADE_STRING = 7,  // inputs only: elements are TensorFlow's TF_TString, 24 bytes each
   BLADE_I64 = 9,
   BLADE_BOOL = 10,
   BLADE_U16 = 17,
@@ -33,7 +34,8 @@ typedef enum BladeDType {
   BLADE_U64 = 23,
 } BladeDType;
 
-// A dense row-major tensor. `data` is at least 16-byte aligned and may be null when it is empty.
+// A dense row-major tensor. `data` is at least 16-byte aligned (strings: 8-byte) and may be null
+// when it is empty. Where an op takes a variable's resource, this is the variable's value.
 typedef struct BladeTensor {
   void* data;
   const BladeInt* dims;

@@ -1,0 +1,195 @@
+#include "op_call.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "gemm/gemm.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "thread_pool.h"
+
+namespace blade {
+
+using tensorflow::DT_RESOURCE;
+using tensorflow::HandleFromInput;
+using tensorflow::LookupResource;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::Var;
+
+namespace {
+
+constexpr uintptr_t kInputAlignment = 16;  // of BladeTensor::data
+
+bool MakeShape(int rank, const BladeInt* dims, TensorShape* shape) {
+  static_assert(sizeof(BladeInt) == sizeof(int64_t));
+  const absl::InlinedVector<int64_t, 8> sizes(dims, dims + rank);
+  return TensorShape::BuildTensorShape(sizes, shape).ok();
+}
+
+OpCall& From(void* ctx) { return *static_cast<OpCall*>(ctx); }
+
+}  // namespace
+
+OpCall::~OpCall() {
+  for (Var* variable : locked_) variable->mu()->unlock_shared();
+}
+
+bool OpCall::TakeVariables(int count) {
+  variables_.reserve(count);
+  values_.reserve(count);
+  bool in_place = false;
+  for (int i = 0; i < ctx_->num_inputs(); ++i) {
+    if (ctx_->input_dtype(i) != DT_RESOURCE) continue;
+    variables_.emplace_back();
+    if (!LookupResource(ctx_, HandleFromInput(ctx_, i), &variables_.back()).ok()) return false;
+    in_place |= variables_.back()->copy_on_read_mode.load();
+  }
+  if (in_place) {
+    // In one order everywhere, or two calls and two writers could wait for each other.
+    for (const auto& variable : variables_) locked_.push_back(variable.get());
+    std::sort(locked_.begin(), locked_.end());
+    locked_.erase(std::unique(locked_.begin(), locked_.end()), locked_.end());
+    for (Var* variable : locked_) variable->mu()->lock_shared();
+  }
+  for (const auto& variable : variables_) {
+    if (in_place) {
+      values_.push_back(*variable->tensor());
+    } else {
+      tensorflow::tf_shared_lock lock(*variable->mu());
+      // A writer may have turned the mode on since it was looked at.
+      if (variable->copy_on_read_mode.load()) return false;
+      values_.push_back(*variable->tensor());
+    }
+    if (!values_.back().IsInitialized()) return false;
+  }
+  return true;
+}
+
+int OpCall::TakeInputs() {
+  const int n = ctx_->num_inputs();
+  int n_variables = 0;
+  for (int i = 0; i < n; ++i) n_variables += ctx_->input_dtype(i) == DT_RESOURCE;
+  if (n_variables > 0 && !TakeVariables(n_variables)) return BLADE_HOST_ERROR;
+
+  absl::InlinedVector<const Tensor*, 16> tensors(n);
+  int total_rank = 0;
+  int variable = 0;
+  for (int i = 0; i < n; ++i) {
+    tensors[i] = ctx_->input_dtype(i) == DT_RESOURCE ? &values_[variable++] : &ctx_->input(i);
+    total_rank += tensors[i]->dims();
+  }
+  dims_.resize(total_rank);
+  inputs_.resize(n);
+  BladeInt* dims = dims_.data();
+  for (int i = 0; i < n; ++i) {
+    const Tensor& tensor = *tensors[i];
+    BladeTensor& input = inputs_[i];
+    input.data = tensor.data();
+    input.dims = dims;
+    input.rank = tensor.dims();
+    input.dtype = tensor.dtype();
+    for (int d = 0; d < input.rank; ++d) *dims++ = tensor.dim_size(d);
+    // A slice of another tensor may begin anywhere; strings are objects, and aligned as such.
+    if (reinterpret_cast<uintptr_t>(input.data) % kInputAlignment != 0 &&
+        tensor.dtype() != tensorflow::DT_STRING) {
+      Tensor copy;
+      if (!ctx_->allocate_temp(tensor.dtype(), tensor.shape(), &copy).ok()) {
+        return BLADE_OUT_OF_MEMORY;
+      }
+      std::memcpy(copy.data(), tensor.data(), tensor.TotalBytes());
+      input.data = copy.data();
+      copies_.push_back(std::move(copy));
+    }
+  }
+  return BLADE_OK;
+}
+
+int OpCall::Finish(int status) {
+  for (int i = 0; status == BLADE_OK && i < ctx_->num_outputs(); ++i) {
+    if (ctx_->mutable_output(i) == nullptr) status = BLADE_HOST_ERROR;
+  }
+  if (status == BLADE_OK) return status;
+  for (int i = 0; i < ctx_->num_outputs(); ++i) {
+    if (ctx_->mutable_output(i) != nullptr) delete ctx_->release_output(i).tensor;
+  }
+  return status;
+}
+
+void* OpCall::AllocateOutput(int index, int rank, const BladeInt* dims) {
+  alignas(64) static char empty[64];
+  TensorShape shape;
+  Tensor* output = nullptr;
+  if (index < 0 || index >= ctx_->num_outputs() || ctx_->mutable_output(index) != nullptr ||
+      !MakeShape(rank, dims, &shape) || !ctx_->allocate_output(index, shape, &output).ok()) {
+    return nullptr;
+  }
+  return output->NumElements() == 0 ? empty : output->data();
+}
+
+int OpCall::ForwardInput(int index, int input, int rank, const BladeInt* dims) {
+  TensorShape shape;
+  if (index < 0 || index >= ctx_->num_outputs() || ctx_->mutable_output(index) != nullptr ||
+      input < 0 || input >= ctx_->num_inputs() ||
+      ctx_->input_dtype(input) != ctx_->expected_output_dtype(index) ||
+      !MakeShape(rank, dims, &shape)) {
+    return BLADE_HOST_ERROR;
+  }
+  Tensor output(ctx_->input_dtype(input));
+  if (!output.CopyFrom(ctx_->input(input), shape)) return BLADE_HOST_ERROR;  // shares the buffer
+  ctx_->set_output(index, std::move(output));
+  return BLADE_OK;
+}
+
+void* OpCall::AllocateTemp(BladeInt bytes) {
+  if (bytes < 0) return nullptr;
+  // Never empty: an empty tensor has no address.
+  const TensorShape shape({bytes > 0 ? static_cast<int64_t>(bytes) : 1});
+  if (!ctx_->allocate_temp(tensorflow::DT_INT8, shape, &temp_).ok()) return nullptr;
+  return temp_.data();
+}
+
+void OpCall::ParallelFor(BladeInt total, double cost_cycles, BladeBody body, const void* args) {
+  if (total <= 0) return;
+  const auto* workers = ctx_->device()->tensorflow_cpu_worker_threads();
+  const BladeInt block = BlockSize(total, cost_cycles, workers->num_threads);
+  // A thread of the pool that waits for the pool can wait forever.
+  if (block >= total || workers->workers->CurrentThreadId() >= 0) return body(args, 0, total);
+  workers->workers->ParallelFor(
+      total, tensorflow::thread::ThreadPool::SchedulingParams::Fixed(block),
+      [body, args](int64_t begin, int64_t end) { body(args, begin, end); });
+}
+
+int OpCall::Gemm(const BladeGemm& gemm) {
+  const PackedB* packed = nullptr;
+  const int input = gemm.b_constant_input;
+  if (constants_ != nullptr && input >= 0 && input < ctx_->num_inputs() &&
+      constants_->is_constant[input] && gemm.b == ctx_->input(input).data()) {
+    packed = constants_->packed->Find(gemm);
+    if (packed == nullptr) {
+      packed = constants_->packed->FindOrPack(gemm, std::make_shared<Tensor>(ctx_->input(input)));
+    }
+  }
+  const GemmHost host = {kHost.parallel_for, this,
+                         ctx_->device()->tensorflow_cpu_worker_threads()->num_threads};
+  return RunGemm(gemm, host, packed);
+}
+
+const BladeHost OpCall::kHost = {
+    BLADE_ABI_VERSION,
+    [](void* ctx, int index, int rank, const BladeInt* dims) {
+      return From(ctx).AllocateOutput(index, rank, dims);
+    },
+    [](void* ctx, int index, int input, int rank, const BladeInt* dims) {
+      return From(ctx).ForwardInput(index, input, rank, dims);
+    },
+    [](void* ctx, BladeInt bytes) { return From(ctx).AllocateTemp(bytes); },
+    [](void* ctx, BladeInt total, double cost_cycles, BladeBody body, const void* args) {
+      From(ctx).ParallelFor(total, cost_cycles, body, args);
+    },
+    [](void* ctx, const BladeGemm* gemm) { return From(ctx).Gemm(*gemm); },
+};
+
+}  // namespace blade

@@ -1,0 +1,74 @@
+// One call of a compiled op: TensorFlow as a host of the ABI in cc/blade_abi.h.
+#ifndef TF_BLADE_OPS_OP_CALL_H_
+#define TF_BLADE_OPS_OP_CALL_H_
+
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "blade_abi.h"
+#include "gemm/packed_b.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_var.h"
+
+namespace blade {
+
+// Which inputs are the same tensor in every call, and what was packed of them.
+struct CallConstants {
+  std::vector<bool> is_constant;  // by input
+  PackedConstants* packed = nullptr;
+};
+
+// The inputs as the ABI has them, and the host's functions. Lives as long as one Compute.
+//
+// A variable's resource arrives as the variable's value. The value is held, not copied: TensorFlow
+// replaces the buffer of a variable that is assigned meanwhile. Where it updates the buffer in
+// place (a variable in copy-on-read mode), the variable stays locked for reading until the call is
+// over, as ResourceGather does.
+class OpCall {
+ public:
+  // `constants` may be null.
+  OpCall(tensorflow::OpKernelContext* ctx, const CallConstants* constants)
+      : ctx_(ctx), constants_(constants) {}
+  ~OpCall();
+  OpCall(const OpCall&) = delete;
+  OpCall& operator=(const OpCall&) = delete;
+
+  static const BladeHost kHost;
+
+  // Calls run(host, ctx, inputs), which returns what BladeRun returns, and passes that on. When it
+  // isn't 0, the context has no outputs.
+  template <class Run>
+  int operator()(Run&& run) {
+    const int taken = TakeInputs();
+    if (taken != BLADE_OK) return taken;
+    return Finish(run(kHost, this, inputs_.data()));
+  }
+
+ private:
+  int TakeInputs();
+  // The value behind input `i`; null if there is none.
+  const tensorflow::Tensor* Value(int i);
+  // Holds the values of all variables among the inputs. False if one has none.
+  bool TakeVariables(int count);
+  int Finish(int status);
+
+  void* AllocateOutput(int index, int rank, const BladeInt* dims);
+  int ForwardInput(int index, int input, int rank, const BladeInt* dims);
+  void* AllocateTemp(BladeInt bytes);
+  void ParallelFor(BladeInt total, double cost_cycles, BladeBody body, const void* args);
+  int Gemm(const BladeGemm& gemm);
+
+  tensorflow::OpKernelContext* const ctx_;
+  const CallConstants* const constants_;
+  absl::InlinedVector<BladeTensor, 16> inputs_;
+  absl::InlinedVector<BladeInt, 64> dims_;
+  absl::InlinedVector<tensorflow::Tensor, 1> copies_;  // of inputs that are not aligned
+  std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>> variables_;
+  std::vector<tensorflow::Tensor> values_;  // of the variables, in the same order
+  std::vector<tensorflow::Var*> locked_;
+  tensorflow::Tensor temp_;
+};
+
+}  // namespace blade
+
+#endif  // TF_BLADE_OPS_OP_CALL_H_
