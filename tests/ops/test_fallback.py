@@ -99,7 +99,7 @@ def test_a_dtype_without_compiled_form(cluster):
     assert y.numpy().tolist() == [b"xx", b"yy"]
     assert row.numpy().tolist() == [b"x", b"y"]
     assert list(counts(cluster).fallbacks) == [
-        "input 0 has dtype string, which has no compiled form"
+        "output 0 has dtype string, which has no compiled form"
     ]
 
 
