@@ -70,6 +70,11 @@ typedef struct BladeGemm {
   int b_constant_input;
 } BladeGemm;
 
+// What executables let the host count.
+typedef enum BladeEvent {
+  BLADE_EVENT_REPEATED_ROWS = 0,  // columns whose rows were all the same and were computed once
+} BladeEvent;
+
 typedef void (*BladeBody)(const void* args, BladeInt begin, BladeInt end);
 
 // What a host offers. `ctx` is the host's own pointer for this call.
@@ -90,6 +95,8 @@ typedef struct BladeHost {
                        const void* args);
   // Runs a matrix product on the host's library, in parallel where it pays. 0 on success.
   int (*gemm)(void* ctx, const BladeGemm* gemm);
+  // Counts a BladeEvent `times` times. Called at most once an event in a run.
+  void (*count)(void* ctx, int event, BladeInt times);
 } BladeHost;
 
 // What `run` returns: 0, a positive index (from 1) into `refusals` when the generated code does

@@ -54,6 +54,7 @@ std::string ClusterCounters::AllAsJson() {
   for (auto& [name, counters] : registry.clusters) {
     if (json.size() > 1) json += ", ";
     json += Quote(name) + ": {\"launches\": " + std::to_string(counters.launches_.load()) +
+            ", \"repeated_rows\": " + std::to_string(counters.repeated_rows_.load()) +
             ", \"fallbacks\": {";
     std::lock_guard<std::mutex> cluster_lock(counters.mutex_);
     bool first = true;
@@ -73,6 +74,7 @@ void ClusterCounters::ResetAll() {
   std::lock_guard<std::mutex> lock(registry.mutex);
   for (auto& [name, counters] : registry.clusters) {
     counters.launches_.store(0);
+    counters.repeated_rows_.store(0);
     std::lock_guard<std::mutex> cluster_lock(counters.mutex_);
     for (auto& [cause, count] : counters.fallbacks_) count = 0;
   }

@@ -19,10 +19,16 @@ class ClusterCounters {
 
   void CountLaunch() { launches_.fetch_add(1, std::memory_order_relaxed); }
 
+  // Columns of lookups whose rows were all the same, so that they were computed once.
+  void CountRepeatedRows(uint64_t columns) {
+    repeated_rows_.fetch_add(columns, std::memory_order_relaxed);
+  }
+
   // True the first time that `cause` is counted for this cluster.
   bool CountFallback(const std::string& cause);
 
-  // {"CLUSTER": {"launches": N, "fallbacks": {"CAUSE": N, ...}}, ...} over all clusters.
+  // {"CLUSTER": {"launches": N, "repeated_rows": N, "fallbacks": {"CAUSE": N, ...}}, ...} over all
+  // clusters.
   static std::string AllAsJson();
 
   // Sets all counts to zero. Causes that were counted before stay known to CountFallback.
@@ -30,6 +36,7 @@ class ClusterCounters {
 
  private:
   std::atomic<uint64_t> launches_{0};
+  std::atomic<uint64_t> repeated_rows_{0};
   std::mutex mutex_;
   std::map<std::string, uint64_t> fallbacks_;
 };

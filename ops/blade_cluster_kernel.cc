@@ -48,10 +48,10 @@ class BladeClusterOp : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     if (executable_ != nullptr) {
-      const int status = blade::OpCall(
-          ctx, &constants_)([this](const BladeHost& host, void* call, const BladeTensor* inputs) {
-        return executable_->Run(host, call, inputs);
-      });
+      const int status = blade::OpCall(ctx, executable_->n_inputs(), &constants_, counters_)(
+          [this](const BladeHost& host, void* call, const BladeTensor* inputs) {
+            return executable_->Run(host, call, inputs);
+          });
       if (status == BLADE_OK) {
         counters_->CountLaunch();
         return;
@@ -87,8 +87,13 @@ class BladeClusterOp : public OpKernel {
     }
     executable_ = blade::Executable::Load(attr->s(), &load_error_);
     if (executable_ == nullptr) return;
-    if (executable_->n_inputs() != ctx->num_inputs() ||
-        executable_->n_outputs() != ctx->num_outputs()) {
+    bool fits = executable_->n_inputs() <= ctx->num_inputs() &&
+                executable_->n_outputs() == ctx->num_outputs();
+    // Tables that only the fallback looks into.
+    for (int i = executable_->n_inputs(); fits && i < ctx->num_inputs(); ++i) {
+      fits = ctx->input_type(i) == tensorflow::DT_RESOURCE;
+    }
+    if (!fits) {
       load_error_ = absl::StrCat("the executable has ", executable_->n_inputs(), " inputs and ",
                                  executable_->n_outputs(), " outputs, the node ", ctx->num_inputs(),
                                  " and ", ctx->num_outputs());

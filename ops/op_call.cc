@@ -41,7 +41,7 @@ bool OpCall::TakeVariables(int count) {
   variables_.reserve(count);
   values_.reserve(count);
   bool in_place = false;
-  for (int i = 0; i < ctx_->num_inputs(); ++i) {
+  for (int i = 0; i < n_inputs_; ++i) {
     if (ctx_->input_dtype(i) != DT_RESOURCE) continue;
     variables_.emplace_back();
     if (!LookupResource(ctx_, HandleFromInput(ctx_, i), &variables_.back()).ok()) return false;
@@ -69,7 +69,7 @@ bool OpCall::TakeVariables(int count) {
 }
 
 int OpCall::TakeInputs() {
-  const int n = ctx_->num_inputs();
+  const int n = n_inputs_;
   int n_variables = 0;
   for (int i = 0; i < n; ++i) n_variables += ctx_->input_dtype(i) == DT_RESOURCE;
   if (n_variables > 0 && !TakeVariables(n_variables)) return BLADE_HOST_ERROR;
@@ -132,7 +132,7 @@ void* OpCall::AllocateOutput(int index, int rank, const BladeInt* dims) {
 int OpCall::ForwardInput(int index, int input, int rank, const BladeInt* dims) {
   TensorShape shape;
   if (index < 0 || index >= ctx_->num_outputs() || ctx_->mutable_output(index) != nullptr ||
-      input < 0 || input >= ctx_->num_inputs() ||
+      input < 0 || input >= n_inputs_ ||
       ctx_->input_dtype(input) != ctx_->expected_output_dtype(index) ||
       !MakeShape(rank, dims, &shape)) {
     return BLADE_HOST_ERROR;
@@ -165,8 +165,8 @@ void OpCall::ParallelFor(BladeInt total, double cost_cycles, BladeBody body, con
 int OpCall::Gemm(const BladeGemm& gemm) {
   const PackedB* packed = nullptr;
   const int input = gemm.b_constant_input;
-  if (constants_ != nullptr && input >= 0 && input < ctx_->num_inputs() &&
-      constants_->is_constant[input] && gemm.b == ctx_->input(input).data()) {
+  if (constants_ != nullptr && input >= 0 && input < n_inputs_ && constants_->is_constant[input] &&
+      gemm.b == ctx_->input(input).data()) {
     packed = constants_->packed->Find(gemm);
     if (packed == nullptr) {
       packed = constants_->packed->FindOrPack(gemm, std::make_shared<Tensor>(ctx_->input(input)));
@@ -190,6 +190,9 @@ const BladeHost OpCall::kHost = {
       From(ctx).ParallelFor(total, cost_cycles, body, args);
     },
     [](void* ctx, const BladeGemm* gemm) { return From(ctx).Gemm(*gemm); },
+    [](void* ctx, int event, BladeInt times) {
+      if (event == BLADE_EVENT_REPEATED_ROWS) From(ctx).counters_->CountRepeatedRows(times);
+    },
 };
 
 }  // namespace blade

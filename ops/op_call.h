@@ -6,6 +6,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "blade_abi.h"
+#include "counters.h"
 #include "gemm/packed_b.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_var.h"
@@ -26,9 +27,12 @@ struct CallConstants {
 // over, as ResourceGather does.
 class OpCall {
  public:
-  // `constants` may be null.
-  OpCall(tensorflow::OpKernelContext* ctx, const CallConstants* constants)
-      : ctx_(ctx), constants_(constants) {}
+  // Args:
+  //   n_inputs: the executable's; further inputs of the op are for its fallback only.
+  //   constants: may be null.
+  OpCall(tensorflow::OpKernelContext* ctx, int n_inputs, const CallConstants* constants,
+         ClusterCounters* counters)
+      : ctx_(ctx), n_inputs_(n_inputs), constants_(constants), counters_(counters) {}
   ~OpCall();
   OpCall(const OpCall&) = delete;
   OpCall& operator=(const OpCall&) = delete;
@@ -46,8 +50,6 @@ class OpCall {
 
  private:
   int TakeInputs();
-  // The value behind input `i`; null if there is none.
-  const tensorflow::Tensor* Value(int i);
   // Holds the values of all variables among the inputs. False if one has none.
   bool TakeVariables(int count);
   int Finish(int status);
@@ -59,7 +61,9 @@ class OpCall {
   int Gemm(const BladeGemm& gemm);
 
   tensorflow::OpKernelContext* const ctx_;
+  const int n_inputs_;
   const CallConstants* const constants_;
+  ClusterCounters* const counters_;
   absl::InlinedVector<BladeTensor, 16> inputs_;
   absl::InlinedVector<BladeInt, 64> dims_;
   absl::InlinedVector<tensorflow::Tensor, 1> copies_;  // of inputs that are not aligned

@@ -26,10 +26,13 @@ class ClusterCounters:
 
     Attributes:
     launches: how often its compiled form ran.
+    repeated_rows: how many columns of lookups, in all launches, held the same in every row and
+      were computed once.
     fallbacks: cause -> how often its original subgraph ran instead.
     """
 
     launches: int = 0
+    repeated_rows: int = 0
     fallbacks: dict[str, int] = field(default_factory=dict)
 
 

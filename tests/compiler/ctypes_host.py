@@ -56,6 +56,7 @@ FORWARD_INPUT = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_int, c_int, POINTER(c
 ALLOCATE_TEMP = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_int64)
 PARALLEL_FOR = ctypes.CFUNCTYPE(None, c_void_p, c_int64, c_double, BODY, c_void_p)
 GEMM = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Gemm))
+COUNT = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_int64)
 
 
 class Host(ctypes.Structure):
@@ -66,6 +67,7 @@ class Host(ctypes.Structure):
         ("allocate_temp", ALLOCATE_TEMP),
         ("parallel_for", PARALLEL_FOR),
         ("gemm", GEMM),
+        ("count", COUNT),
     ]
 
 
@@ -178,12 +180,13 @@ class _Call:
         self.errors: list[str] = []
         self.temp_calls = 0
         self.host = Host(
-            1,
+            2,
             ALLOCATE_OUTPUT(self._allocate_output),
             FORWARD_INPUT(self._forward_input),
             ALLOCATE_TEMP(self._allocate_temp),
             PARALLEL_FOR(self._parallel_for),
             GEMM(self._gemm),
+            COUNT(lambda ctx, event, times: None),
         )
 
     def check(self) -> None:

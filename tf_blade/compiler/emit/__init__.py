@@ -7,6 +7,8 @@ It includes nothing: the ABI's text is printed at its top.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tf_blade.compiler.emit import c
 from tf_blade.compiler.emit.abi import abi_header
 from tf_blade.compiler.emit.prelude import prelude
@@ -27,26 +29,58 @@ def isa_symbol(isa: str) -> str:
 def emit(program: Program, plan: Plan) -> str:
     """The program as C++ source text. The same program gives the same text."""
     source = RunPrinter(schedule(plan)).print()
-    run = "\n".join(f"  {line}" if line else "" for line in source.run)
-    sections = [
-        "\n".join(c.comment(f"{program.name}: generated from\n\n{program}")),
-        abi_header(),
-        "#ifdef BLADE_RUN  // the kernels, for one instruction set",
+    kernels = [
         "namespace {",
         prelude(source.functions).rstrip(),
         *source.data,
         *source.kernels,
         "}  // namespace",
+    ]
+    return executable_source(
+        program.name,
+        comment=f"{program.name}: generated from\n\n{program}",
+        kernels="\n\n".join(s for s in kernels if s),
+        run="\n".join(f"  {line}" if line else "" for line in source.run),
+        n_inputs=len(program.params),
+        n_outputs=len(program.results),
+        refusals=source.refusals,
+    )
+
+
+def executable_source(
+    name: str,
+    *,
+    comment: str,
+    kernels: str,
+    run: str,
+    n_inputs: int,
+    n_outputs: int,
+    refusals: Sequence[str],
+) -> str:
+    """A source file of the form above.
+
+    Args:
+      name: the executable's, for messages.
+      comment: what the file begins with.
+      kernels: definitions that `run` needs.
+      run: the body of the run function; its parameters are host, ctx and inputs.
+      refusals: what the numbers mean, from 1, that it returns to refuse inputs.
+    """
+    sections = [
+        "\n".join(c.comment(comment)),
+        abi_header(),
+        "#ifdef BLADE_RUN  // the kernels, for one instruction set",
+        kernels,
         'extern "C" int BLADE_RUN(const BladeHost* host, void* ctx, const BladeTensor* inputs);',
         f"int BLADE_RUN(const BladeHost* host, void* ctx, const BladeTensor* inputs) {{\n{run}\n}}",
         "#else  // the table of what there is",
-        _table(program, source.refusals),
+        _table(name, n_inputs, n_outputs, refusals),
         "#endif",
     ]
-    return "\n\n".join(s for s in sections if s) + "\n"
+    return "\n\n".join(sections) + "\n"
 
 
-def _table(program: Program, refusals: list[str]) -> str:
+def _table(name: str, n_inputs: int, n_outputs: int, refusals: Sequence[str]) -> str:
     lines: list[str] = ['extern "C" {']
     for isa in ISAS:
         symbol = isa_symbol(isa)
@@ -69,13 +103,13 @@ def _table(program: Program, refusals: list[str]) -> str:
     lines += [
         "static const BladeExecutable executable = {",
         "    BLADE_ABI_VERSION,",
-        f"    {len(program.params)},",
-        f"    {len(program.results)},",
+        f"    {n_inputs},",
+        f"    {n_outputs},",
         "    sizeof(variants) / sizeof(variants[0]),",
         "    variants,",
         f"    {len(refusals)},",
         "    refusals,",
-        f"    {c.string(program.name)},",
+        f"    {c.string(name)},",
         "};",
         "",
         'extern "C" __attribute__((visibility("default"))) '
@@ -86,4 +120,4 @@ def _table(program: Program, refusals: list[str]) -> str:
     return "\n".join(lines)
 
 
-__all__ = ["ISAS", "emit", "isa_symbol"]
+__all__ = ["ISAS", "emit", "executable_source", "isa_symbol"]
