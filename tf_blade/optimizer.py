@@ -100,7 +100,11 @@ class _Work:
         types = context.types(graph)
         work = cls(region, len(original), graph, types)
         clusters, work.left_out = find_clusters(
-            graph, types, partial(_support, graph=graph, types=types), first=first
+            graph,
+            types,
+            partial(_support, graph=graph, types=types),
+            served=region.served,
+            first=first,
         )
         work.clusters_found = len(clusters)
         todo = clusters[::-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tf_blade.clustering.boundary import find_boundary, trim
@@ -40,6 +40,7 @@ def find_clusters(
     support: Support,
     *,
     eligible: Iterable[str] | None = None,
+    served: Sequence[Collection[str]] = (),
     cost: CostModel | None = None,
     first: int = 0,
 ) -> tuple[list[Cluster], dict[str, str]]:
@@ -52,6 +53,7 @@ def find_clusters(
       eligible: names of the nodes that may be replaced; all if None. In a main graph: the nodes
         between a signature's inputs and outputs, without the nodes that are fed. Every tensor that
         is fetched, or named in a collection, must be in `graph.outputs`.
+      served: in a main graph, for each signature the names of its outputs in `graph.outputs`.
       cost: constants of the cost model.
       first: number of the first cluster, so that names are unique in a model of several graphs.
 
@@ -64,7 +66,7 @@ def find_clusters(
     missing = chosen - graph.nodes.keys()
     if missing:
         raise GraphError(f"eligible node '{min(missing)}' is not in the graph")
-    region = look_at(graph, types, support, chosen, cost or CostModel())
+    region = look_at(graph, types, support, chosen, cost or CostModel(), served)
     clusters, left_out = _cluster(region, region.order, region.refused, "blade_cluster", first)
     covered = {name for cluster in clusters for name in cluster.members}
     for name in region.order:

@@ -32,6 +32,7 @@ class _Piece:
     place: Place | None
     device: devices.Device
     depth: int
+    company: int = -1
     work_us: float = 0.0
     heavy: bool = False
     blocked: str = ""  # why the last merge failed
@@ -92,6 +93,7 @@ class _Merger:
                 and b in self.candidate
                 and region.place[a] == region.place[b]
                 and region.device[a] == region.device[b]
+                and region.company[a] == region.company[b]
             )
 
         for name in self.names:
@@ -123,6 +125,7 @@ class _Merger:
             region.place[first],
             region.device[first],
             region.depth[first],
+            region.company[first],
             sum(region.cost.work_us(region.types, n, region.output_refs(n.name)) for n in nodes),
             any(region.cost.is_heavy(n) for n in nodes),
         )
@@ -166,6 +169,9 @@ class _Merger:
         if a.place != b.place:
             a.blocked = b.blocked = "its neighbours run under another control-flow condition"
             return False
+        if a.company != b.company:
+            a.blocked = b.blocked = "its neighbours serve a signature with other inputs"
+            return False
         if devices.combine(a.device, b.device) is None:
             a.blocked = b.blocked = "its neighbours are on another device"
             return False
@@ -202,6 +208,7 @@ class _Merger:
             x.place,
             device,
             max(x.depth, y.depth),
+            x.company,
             x.work_us + y.work_us,
             x.heavy or y.heavy,
         )
@@ -210,15 +217,15 @@ class _Merger:
         return merged
 
     def merge_ready_together(self) -> None:
-        """Step 3: merges light clusters of equal place and depth, whatever connects them."""
-        bins: dict[tuple[Place, int], list[int]] = {}
+        """Step 3: merges light clusters of equal place, depth and company, connected or not."""
+        bins: dict[tuple[Place, int, int], list[int]] = {}
         for i in self.dag.order():
             piece = self.pieces[i]
             if piece.place is None or piece.heavy:
                 continue
             if piece.work_us > self.region.cost.light_us:
                 continue
-            opened = bins.setdefault((piece.place, piece.depth), [])
+            opened = bins.setdefault((piece.place, piece.depth, piece.company), [])
             for slot in range(len(opened) - 1, -1, -1):
                 if devices.combine(self.pieces[opened[slot]].device, piece.device) is None:
                     continue

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from tf_blade.clustering import devices
 from tf_blade.clustering.candidates import is_literal, refusal
+from tf_blade.clustering.company import find_company
 from tf_blade.clustering.control_flow import Place, find_places
 from tf_blade.clustering.cost import CostModel
 from tf_blade.clustering.edges import sources
@@ -36,6 +37,7 @@ class Region:
       literals: names of the constants that are copied into clusters.
       place: control-flow conditions of each node.
       device: device constraints of each node.
+      company: nodes of different numbers are needed by signatures with different inputs.
       depth: small ops outside all clusters on the longest path to each node: how late it is ready.
       kept: members of replaced clusters that stay in the graph for readers outside `eligible`.
     """
@@ -54,6 +56,7 @@ class Region:
     literals: set[str]
     place: dict[str, Place]
     device: dict[str, devices.Device]
+    company: dict[str, int]
     depth: dict[str, int] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
 
@@ -72,6 +75,7 @@ def look_at(
     support: Support,
     eligible: frozenset[str],
     cost: CostModel,
+    served: Sequence[Collection[str]] = (),
 ) -> Region:
     """Collects the facts. Raises GraphError if the graph has a cycle or a dangling input."""
     nodes = graph.topological_order()
@@ -127,6 +131,7 @@ def look_at(
         literals={node.name for node in graph if is_literal(node)},
         place=find_places(graph, nodes),
         device={node.name: devices.parse(node.device) for node in nodes},
+        company=find_company(graph, served),
     )
     for name in order:
         region.depth[name] = max(

@@ -17,6 +17,7 @@ from tf_blade.graph.bodies import Bodies
 from tf_blade.graph.calls import callee, calls, compiled_by_xla, is_inlinable
 from tf_blade.graph.fingerprint import Fingerprints
 from tf_blade.graph.graph import Graph, Library, Node, TensorRef
+from tf_blade.graph.names import parse_tensor_name
 from tf_blade.graph.types import ARG, Shape, TensorInfo
 from tf_blade.saved_model.cone import Cone
 from tf_blade.saved_model.mentions import mentioned_nodes
@@ -42,6 +43,7 @@ class Region:
         variable: an argument, a VarHandleOp or a VariableV2. Captured constants too (handle=False).
       arg_shapes: shapes of arguments, by name, where they are known.
       signature_names: signatures that run it; empty if only object-graph functions do.
+      served: for each signature of a main graph the names of its outputs in `graph.outputs`.
       twins: equal functions that will call this one after `replace`.
     """
 
@@ -53,6 +55,7 @@ class Region:
     _meta: MetaGraph = field(repr=False)
     _graph: Graph = field(repr=False)
     _cone: Cone | None = field(default=None, repr=False)
+    served: list[set[str]] = field(default_factory=list)
     twins: dict[str, list[int]] = field(default_factory=dict)
 
     @property
@@ -151,6 +154,10 @@ class _Finder:
             self._meta,
             cone.graph,
             cone,
+            [
+                {str(parse_tensor_name(name)) for t in s.outputs.values() for name in t.tensors}
+                for s in self._meta.signatures.values()
+            ],
         )
 
     def _signature_functions(self) -> Iterator[tuple[str, str]]:
