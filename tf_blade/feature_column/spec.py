@@ -271,8 +271,8 @@ class Lookup:
     """A fused lookup. All streams have the same rows, or the run is refused. So is one without
     rows: there TensorFlow's ops differ in whether they fail.
 
-    The op that runs it may have more inputs than `inputs`: those that follow are resources that
-    only its fallback reads.
+    The op that runs it may have more inputs than `inputs`: those that follow, tensors and resources
+    (of lookup tables, too), are read by its fallback only.
 
     Attributes:
       inputs: dtype of each input, one of DTYPES; a table's resource counts as its f32 tensor.

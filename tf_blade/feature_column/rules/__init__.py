@@ -1,0 +1,12 @@
+"""What TensorFlow's ops mean to the recogniser, one short rule an op, in files by family."""
+
+from tf_blade.feature_column.rules import (  # noqa: F401  # importing registers the rules
+    bags,
+    clip,
+    elements,
+    indices,
+    pieces,
+    positions,
+    shapes,
+    tables,
+)

@@ -1,0 +1,250 @@
+"""Element-wise ops and reshapes of elements."""
+
+from __future__ import annotations
+
+from tf_blade.feature_column.interpret import Interpreter, Result, compatible, rule
+from tf_blade.feature_column.rules.shapes import resolve
+from tf_blade.feature_column.spec import Expr
+from tf_blade.feature_column.values import Constant, Dims, Elements, Num, product
+from tf_blade.graph.graph import Node, TensorRef
+
+BINARY = {
+    "Add": "add",
+    "AddV2": "add",
+    "Sub": "sub",
+    "Mul": "mul",
+    "FloorMod": "floor_mod",
+    "FloorDiv": "floor_div",
+    "Maximum": "maximum",
+    "Minimum": "minimum",
+    "Equal": "eq",
+    "NotEqual": "ne",
+    "Less": "lt",
+    "LessEqual": "le",
+    "Greater": "gt",
+    "GreaterEqual": "ge",
+    "LogicalAnd": "and",
+    "LogicalOr": "or",
+}
+UNARY = {"Neg": "neg", "Abs": "abs", "LogicalNot": "not"}
+TRUE = Expr("const", "bool", scalar=True)
+
+
+def make(expr: Expr, *operands: Elements) -> Elements | None:
+    """Elements of an expression over operands that hold the same elements; None if they don't.
+
+    Operands of one element and without leaves are constants and go with anything.
+    """
+    main = [o for o in operands if not is_constant(o)] or list(operands[:1])
+    first = main[0]
+    for other in main[1:]:
+        if other.keep != first.keep or other.filled != first.filled:
+            return None
+        if not _same_dims(other.dims, first.dims, first.keep is None and first.filled is None):
+            return None
+    if any(len(o.dims) > len(first.dims) for o in operands):
+        return None
+    if len(main) > 1 and first.dims == ():
+        return None  # two scalars from outside: nothing says which rows they belong to
+    default = None
+    if first.filled is not None:
+        defaults = tuple(o.expr if is_constant(o) else o.default for o in operands)
+        if any(d is None for d in defaults):
+            return None
+        default = _with_args(expr, tuple(d for d in defaults if d is not None))
+    return Elements(expr, first.dims, first.keep, first.filled, default)
+
+
+def is_constant(elements: Elements) -> bool:
+    """Whether the elements are all one constant, in a shape that broadcasts to any."""
+    return elements.expr.op == "const" and all(d.const == 1 for d in elements.dims)
+
+
+def _same_dims(a: Dims, b: Dims, unfiltered: bool) -> bool:
+    return a == b or (unfiltered and compatible(a, b))
+
+
+def _with_args(expr: Expr, args: tuple[Expr, ...]) -> Expr:
+    return Expr(
+        expr.op, expr.dtype, args, expr.at, expr.scalar, expr.buckets, expr.key, expr.boundaries
+    )
+
+
+@rule(*BINARY)
+def binary(m: Interpreter, node: Node) -> Result:
+    """Arithmetic and comparisons without broadcasting, except of constants."""
+    a, b = m.elements(node.inputs[0]), m.elements(node.inputs[1])
+    dtype = m.dtype(TensorRef(node.name))
+    if a is None or b is None or dtype is None:
+        return None
+    op = BINARY[node.op]
+    if op == "add" and dtype == "string":
+        return None
+    if op == "and":  # ones_like(x, bool) & y  ->  y
+        for one, other in ((a, b), (b, a)):
+            if one.expr == TRUE and _same_dims(one.dims, other.dims, True):
+                return other
+    if op == "mul" and dtype in ("i32", "i64"):  # x * 0  ->  0
+        for one, other in ((a, b), (b, a)):
+            zero = one.expr.op == "const" and one.expr.scalar == 0
+            if zero and (one.dims == other.dims or is_constant(other)):
+                return one
+    if op == "add":  # x + 0  ->  x
+        for one, other in ((a, b), (b, a)):
+            zero = one.expr.op == "const" and one.expr.scalar == 0 and dtype in ("i32", "i64")
+            if zero and (is_constant(one) or one.dims == other.dims):
+                return other
+    return make(Expr(op, dtype, (a.expr, b.expr)), a, b)
+
+
+@rule(*UNARY)
+def unary(m: Interpreter, node: Node) -> Result:
+    """Neg, Abs, LogicalNot."""
+    x, dtype = m.elements(node.inputs[0]), m.dtype(TensorRef(node.name))
+    if x is None or dtype is None:
+        return None
+    return make(Expr(UNARY[node.op], dtype, (x.expr,)), x)
+
+
+@rule("Square")
+def square(m: Interpreter, node: Node) -> Result:
+    """Square(x)  ->  x * x."""
+    x, dtype = m.elements(node.inputs[0]), m.dtype(TensorRef(node.name))
+    if x is None or dtype is None:
+        return None
+    return make(Expr("mul", dtype, (x.expr, x.expr)), x, x)
+
+
+@rule("Pow")
+def power(m: Interpreter, node: Node) -> Result:
+    """Pow(x, 2)  ->  x * x."""
+    x, dtype = m.elements(node.inputs[0]), m.dtype(TensorRef(node.name))
+    if x is None or dtype != "f32" or m.scalar(node.inputs[1]) != 2.0:
+        return None
+    return make(Expr("mul", dtype, (x.expr, x.expr)), x, x)
+
+
+@rule("Cast")
+def cast(m: Interpreter, node: Node) -> Result:
+    """Cast; a constant is cast here."""
+    x, dtype = m.elements(node.inputs[0]), m.dtype(TensorRef(node.name))
+    if x is None or dtype is None or dtype == "string" or x.expr.dtype == "string":
+        return None
+    if x.expr.dtype in ("f32", "f64") and dtype in ("i32", "i64"):
+        return None  # what TensorFlow gives for NaN and numbers out of range depends on the machine
+    return make(Expr("cast", dtype, (x.expr,)), x)
+
+
+@rule("AsString")
+def as_string(m: Interpreter, node: Node) -> Result:
+    """Decimal text of integers, in the default format."""
+    x = m.elements(node.inputs[0])
+    plain = (
+        m.attr_int(node, "width") in (-1, 0)
+        and not node.attrs["fill"].s
+        and not node.attrs["scientific"].b
+        and not node.attrs["shortest"].b
+    )
+    if x is None or x.expr.dtype not in ("i32", "i64") or not plain:
+        return None
+    return make(Expr("as_string", "string", (x.expr,)), x)
+
+
+@rule("StringToHashBucketFast")
+def hash_fast(m: Interpreter, node: Node) -> Result:
+    """Farmhash's Fingerprint64, modulo num_buckets."""
+    x = m.elements(node.inputs[0])
+    if x is None:
+        return None
+    return make(Expr("hash_fast", "i64", (x.expr,), buckets=node.attrs["num_buckets"].i), x)
+
+
+@rule("StringToHashBucketStrong")
+def hash_strong(m: Interpreter, node: Node) -> Result:
+    """SipHash with a key, modulo num_buckets."""
+    x = m.elements(node.inputs[0])
+    key = list(node.attrs["key"].list.i)
+    if x is None or len(key) != 2:
+        return None
+    buckets = node.attrs["num_buckets"].i
+    return make(Expr("hash_strong", "i64", (x.expr,), buckets=buckets, key=(key[0], key[1])), x)
+
+
+@rule("Bucketize")
+def bucketize(m: Interpreter, node: Node) -> Result:
+    """How many boundaries are less or equal."""
+    x = m.elements(node.inputs[0])
+    if x is None:
+        return None
+    boundaries = tuple(node.attrs["boundaries"].list.f)
+    return make(Expr("bucketize", "i32", (x.expr,), boundaries=boundaries), x)
+
+
+@rule("Select", "SelectV2")
+def select(m: Interpreter, node: Node) -> Result:
+    """The second or third operand, element by element."""
+    parts = [m.elements(ref) for ref in node.inputs]
+    dtype = m.dtype(TensorRef(node.name))
+    if any(p is None for p in parts) or dtype is None:
+        return None
+    operands = [p for p in parts if p is not None]
+    if is_constant(operands[0]):
+        return None
+    return make(Expr("select", dtype, tuple(p.expr for p in operands)), *operands)
+
+
+@rule("Fill")
+def fill(m: Interpreter, node: Node) -> Result:
+    """One constant in a given shape."""
+    dims, value = m.vector(node.inputs[0]), m.scalar(node.inputs[1])
+    dtype = m.dtype(TensorRef(node.name))
+    if dims is None or dtype is None or not isinstance(value, (int, float, bytes)):
+        return None
+    return Elements(Expr("const", dtype, scalar=value), dims)
+
+
+@rule("ZerosLike", "OnesLike")
+def like(m: Interpreter, node: Node) -> Result:
+    """A constant in the shape of elements."""
+    x, dtype = m.value(node.inputs[0]), m.dtype(TensorRef(node.name))
+    if not isinstance(x, Elements) or dtype is None or dtype == "string":
+        return None
+    return Elements(Expr("const", dtype, scalar=int(node.op == "OnesLike")), x.dims)
+
+
+@rule("Reshape")
+def reshape(m: Interpreter, node: Node) -> Result:
+    """Elements stay in row-major order."""
+    x, target = m.elements(node.inputs[0]), m.vector(node.inputs[1])
+    if x is None or target is None or isinstance(m.value(node.inputs[0]), Constant):
+        return None
+    dims = resolve(target, product(x.dims))
+    return None if dims is None else with_dims(x, dims)
+
+
+@rule("ExpandDims")
+def expand_dims(m: Interpreter, node: Node) -> Result:
+    """One more dim of 1."""
+    x, axis = m.elements(node.inputs[0]), m.scalar(node.inputs[1])
+    if x is None or not isinstance(axis, int) or isinstance(m.value(node.inputs[0]), Constant):
+        return None
+    at = axis if axis >= 0 else len(x.dims) + 1 + axis
+    return with_dims(x, (*x.dims[:at], Num(1), *x.dims[at:]))
+
+
+@rule("Squeeze")
+def squeeze(m: Interpreter, node: Node) -> Result:
+    """Dims of 1 that are given, and known to be 1, go."""
+    x = m.elements(node.inputs[0])
+    axes = list(node.attrs["squeeze_dims"].list.i)
+    if x is None or not axes or isinstance(m.value(node.inputs[0]), Constant):
+        return None
+    gone = {axis % len(x.dims) for axis in axes}
+    if any(x.dims[i].const != 1 for i in gone):
+        return None
+    return with_dims(x, tuple(d for i, d in enumerate(x.dims) if i not in gone))
+
+
+def with_dims(x: Elements, dims: Dims) -> Elements:
+    """The elements in another shape."""
+    return Elements(x.expr, dims, x.keep, x.filled, x.default)
