@@ -33,22 +33,24 @@ TRUE = Expr("const", "bool", scalar=True)
 def make(expr: Expr, *operands: Elements) -> Elements | None:
     """Elements of an expression over operands that hold the same elements; None if they don't.
 
-    Operands of one element and without leaves are constants and go with anything.
+    Constants go with anything, if they are in one element's shape or in that of the others.
     """
-    main = [o for o in operands if not is_constant(o)] or list(operands[:1])
+    main = [o for o in operands if o.expr.op != "const"] or list(operands[:1])
     first = main[0]
     for other in main[1:]:
         if other.keep != first.keep or other.filled != first.filled:
             return None
         if not _same_dims(other.dims, first.dims, first.keep is None and first.filled is None):
             return None
-    if any(len(o.dims) > len(first.dims) for o in operands):
-        return None
+    for other in operands:
+        fits = other.dims == first.dims or is_constant(other)
+        if other.expr.op == "const" and (not fits or len(other.dims) > len(first.dims)):
+            return None
     if len(main) > 1 and first.dims == ():
         return None  # two scalars from outside: nothing says which rows they belong to
     default = None
     if first.filled is not None:
-        defaults = tuple(o.expr if is_constant(o) else o.default for o in operands)
+        defaults = tuple(o.expr if o.expr.op == "const" else o.default for o in operands)
         if any(d is None for d in defaults):
             return None
         default = _with_args(expr, tuple(d for d in defaults if d is not None))

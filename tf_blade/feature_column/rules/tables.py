@@ -36,7 +36,7 @@ TABLES = ("Const", "VarHandleOp", "ReadVariableOp", "VariableV2", "Identity", AR
 
 @rule("LookupTableFindV2")
 def find(m: Interpreter, node: Node) -> Result:
-    """A key's value in a table of known contents."""
+    """A key's value in a table."""
     keys, default = m.elements(node.inputs[1]), m.scalar(node.inputs[2])
     if keys is None or not isinstance(default, int) or keys.expr.dtype not in ("string", "i64"):
         return None
@@ -44,7 +44,9 @@ def find(m: Interpreter, node: Node) -> Result:
         return None
     number = m.vocabulary(node.inputs[0])
     if number is None:
-        return None
+        # What it gives stands for itself, but its shape is that of the keys.
+        leaf = Expr("value", "i64", at=m.leaf(TensorRef(node.name)))
+        return None if node.name in m.behind else Elements(leaf, keys.dims)
     return make(Expr("find", "i64", (keys.expr,), at=number, scalar=default), keys)
 
 
@@ -92,11 +94,14 @@ def gather(m: Interpreter, node: Node) -> Result:
     elements = ids.ids if isinstance(ids, Distinct) else m.elements(node.inputs[1])
     if elements is None or (isinstance(ids, Distinct) and ids.place):
         return None
-    rank = m.types[node.inputs[1]].rank
-    shape = m.types[TensorRef(node.name)].shape
-    if rank is None or shape is None or m.types[TensorRef(node.name)].dtype.name != "float32":
+    shape = m.types[node.inputs[0]].shape
+    row = None if not shape else shape[1:]
+    if node.op == "ResourceGather":
+        rank, shape = m.types[node.inputs[1]].rank, m.types[TensorRef(node.name)].shape
+        row = None if rank is None or shape is None else shape[rank:]
+    if row is None or m.types[TensorRef(node.name)].dtype.name != "float32":
         return None
-    found = table_of(m, node.inputs[0], shape[rank:])
+    found = table_of(m, node.inputs[0], row)
     if found is None or elements.expr.dtype not in ("i32", "i64"):
         return None
     table, tail = found
