@@ -254,6 +254,15 @@ class Interpreter:
             return None
         return Elements(Expr("value", dtype, at=self.leaf(ref)), dims)
 
+    def own_vector(self, ref: TensorRef) -> Elements | None:
+        """The same of a tensor that can only be a vector: a SparseTensor's values."""
+        if self.types[ref].shape is not None:
+            return self.own(ref)
+        dtype = self.dtype(ref)
+        if dtype is None or ref.node in self.behind:
+            return None
+        return Elements(Expr("value", dtype, at=self.leaf(ref)), (Num(1, (("dim", ref, 0),)),))
+
     def indices(self, ref: TensorRef, shape: TensorRef) -> Indices | None:
         """Indices of a SparseTensor of that dense shape: computed ones, or the tensor itself."""
         value = self.known_indices(ref)

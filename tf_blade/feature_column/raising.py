@@ -112,7 +112,7 @@ def raise_lookups(
 
     Returns: the graph, and a line for each column.
     """
-    excluded = _excluded(graph, ctx)
+    excluded = excluded_nodes(graph, ctx)
     found = recognise(graph, types, vocabulary_of, excluded)
     result = graph.copy()
     columns: list[ColumnReport] = []
@@ -168,7 +168,7 @@ def _kinds(lookup: Lookup) -> list[tuple[Bag, str]]:
     return found
 
 
-def _excluded(graph: Graph, ctx: PassContext) -> dict[str, str]:
+def excluded_nodes(graph: Graph, ctx: PassContext) -> dict[str, str]:
     """Nodes that must run where they are, with the reasons."""
     found: dict[str, str] = {}
     ordered = ordered_nodes(graph, ctx)

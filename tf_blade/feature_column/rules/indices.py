@@ -97,7 +97,7 @@ def fill_empty_rows(m: Interpreter, node: Node) -> Result:
     ref, values, shape, default_ref = node.inputs
     indices, x = m.indices(ref, shape), m.elements(values)
     if indices is None or x is None or not _together(m, indices, x):
-        indices, x = m.own_indices(ref, shape), m.own(values)
+        indices, x = m.own_indices(ref, shape), m.own_vector(values)
     default = m.scalar(default_ref)
     if indices is None or x is None or not _together(m, indices, x):
         return None
@@ -177,14 +177,26 @@ def sparse_to_dense(m: Interpreter, node: Node) -> Result:
     ref, shape, values, default_ref = node.inputs
     indices, x, default = m.indices(ref, shape), m.elements(values), m.scalar(default_ref)
     if indices is None or x is None or not _together(m, indices, x):
-        indices, x = m.own_indices(ref, shape), m.own(values)
+        indices, x = m.own_indices(ref, shape), m.own_vector(values)
     if indices is None or x is None or not _together(m, indices, x):
         return None
     if x.expr.dtype not in ("i32", "i64") or not isinstance(default, int):
         return None
-    if not indices.dims or indices.filled or any(g != 1 for g in indices.groups):
+    if not indices.dims:
+        indices = _of_rank_2(m, indices)
+    if indices is None or indices.filled or any(g != 1 for g in indices.groups):
         return None
     return DenseIds(indices, x, default)
+
+
+def _of_rank_2(m: Interpreter, indices: Indices) -> Indices | None:
+    """Indices of unknown rank, taken to be those of a matrix: kernels check it."""
+    assert isinstance(indices.base, SparseBase)
+    shape = m.ints(m.leaves[indices.base.shape])
+    if not isinstance(shape, OpenInts):
+        return None
+    base = replace(indices.base, rank=2)
+    return replace(indices, base=base, dims=(shape.at(0), shape.at(1)), groups=(1, 1))
 
 
 @rule("SparseCross")
@@ -198,7 +210,7 @@ def sparse_cross(m: Interpreter, node: Node) -> Result:
         ref, values, shape = (node.inputs[i + k * n] for k in range(3))
         indices, x = m.indices(ref, shape), m.elements(values)
         if indices is None or x is None or not _together(m, indices, x):
-            indices, x = m.own_indices(ref, shape), m.own(values)
+            indices, x = m.own_indices(ref, shape), m.own_vector(values)
         if indices is None or x is None or not _together(m, indices, x):
             return None
         found = sparse_stream(m, indices, x, None, complete=True)
