@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
 
 from tf_blade import passes, saved_model
 from tf_blade.feature_column import raising
@@ -16,7 +17,7 @@ from tf_blade.feature_column.build import Found
 from tf_blade.feature_column.recognise import recognise
 from tf_blade.feature_column.reference import Refused, evaluate
 from tf_blade.feature_column.vocabularies import Vocabularies
-from tf_blade.graph.graph import Graph, TensorRef
+from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.types import ARG
 
 v1 = tf.compat.v1
@@ -156,6 +157,18 @@ class Case:
         self.region.replace(graph)
         self.bundle.write(path)
         return path, columns, graph
+
+
+def run_fallback(call: raising.LookupCall) -> Node:
+    """A node that runs the fallback, for tests of the graph alone."""
+    attr = attr_value_pb2.AttrValue
+    attrs = {
+        "f": attr(func=attr_value_pb2.NameAttrList(name=call.fallback)),
+        "Tin": attr(list=attr.ListValue(type=call.input_dtypes)),
+        "Tout": attr(list=attr.ListValue(type=call.output_dtypes)),
+        **{key: attr(s=b"") for key in ("config", "config_proto", "executor_type")},
+    }
+    return Node(call.name, "PartitionedCall", list(call.inputs), [], attrs)
 
 
 def _feed_tensors(case: Case, feeds: Feeds) -> Sequence[tuple[str, Any]]:

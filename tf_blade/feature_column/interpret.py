@@ -78,18 +78,28 @@ class Interpreter:
       rows: of each stream, the dims of its rows.
       crosses: by the leaf of their values.
       vocabularies: contents of tables, as "find" expressions number them.
+      wanted_plain: indices with several values, not all of which fit to what is known of them: they
+        should be `plain`.
       behind: nodes that depend on some row of a table. What they compute can't be an input of a
         lookup, or lookups could wait for each other.
     """
 
     def __init__(
-        self, graph: Graph, types: Types, vocabulary_of: VocabularyOf, excluded: frozenset[str]
+        self,
+        graph: Graph,
+        types: Types,
+        vocabulary_of: VocabularyOf,
+        excluded: frozenset[str],
+        plain: frozenset[TensorRef] = frozenset(),
     ) -> None:
         """Args:
         graph, types: what to look at. Not changed.
         vocabulary_of: contents of the table behind a resource, if they are known.
         excluded: nodes that no lookup may replace; they stand for themselves.
+        plain: indices of SparseTensors that stand for themselves, whatever is known of them.
         """
+        self.plain = plain
+        self.wanted_plain: set[TensorRef] = set()
         self.graph = graph
         self.types = types
         self.leaves: list[TensorRef] = []
@@ -272,6 +282,8 @@ class Interpreter:
 
     def known_indices(self, ref: TensorRef) -> Indices | None:
         """Indices that a rule knows."""
+        if ref in self.plain:
+            return None
         value = self._values.get(ref)
         if isinstance(value, Positions) and value.outer is None and not value.flat:
             return Indices(DenseBase(value.dims), value.keep, value.dims, (1,) * len(value.dims))

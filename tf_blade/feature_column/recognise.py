@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from tf_blade.feature_column import rules  # noqa: F401  # registers what ops mean
 from tf_blade.feature_column.build import Found, build
 from tf_blade.feature_column.interpret import Interpreter, VocabularyOf
+from tf_blade.feature_column.rules.shapes import constant_axis
 from tf_blade.feature_column.values import Dims, Piece
 from tf_blade.graph.effects import has_effect
-from tf_blade.graph.graph import Graph, TensorRef
+from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
 
 
@@ -40,9 +41,21 @@ def recognise(
       vocabulary_of: contents of the table behind a resource tensor, where they are known.
       excluded: nodes that no lookup may stand for, with the reasons.
     """
-    m = Interpreter(graph, types, vocabulary_of, frozenset(excluded or ()))
+    m = interpret(graph, types, vocabulary_of, excluded or {})
     roots = _roots(m)
     return Recognised([build(m, group) for group in _groups(m, roots)], frozenset(m.behind))
+
+
+def interpret(
+    graph: Graph, types: Types, vocabulary_of: VocabularyOf, excluded: Mapping[str, str]
+) -> Interpreter:
+    """The abstract values of a graph's tensors."""
+    plain: frozenset[TensorRef] = frozenset()
+    while True:
+        m = Interpreter(graph, types, vocabulary_of, frozenset(excluded), plain)
+        if m.wanted_plain <= plain:
+            return m
+        plain |= m.wanted_plain
 
 
 def _roots(m: Interpreter) -> list[tuple[TensorRef, Piece]]:
@@ -84,7 +97,21 @@ def _groups(
         for part in piece.parts:
             if part.bag is not None:
                 leader[find(m.rows[part.bag.stream])] = find(piece.row_dims)
+    for node in m.graph:
+        if node.op in ("ConcatV2", "AddN"):
+            joined = [v for v in map(m.value, node.inputs) if isinstance(v, Piece)]
+            if node.op == "ConcatV2" and joined and not _joins_rows(m, node, joined[0]):
+                continue
+            for piece in joined[1:]:
+                if len(piece.row_dims) == len(joined[0].row_dims):
+                    leader[find(piece.row_dims)] = find(joined[0].row_dims)
     groups: dict[Dims, list[tuple[TensorRef, Piece]]] = {}
     for ref, piece in roots:
         groups.setdefault(find(piece.row_dims), []).append((ref, piece))
     return list(groups.values())
+
+
+def _joins_rows(m: Interpreter, node: Node, piece: Piece) -> bool:
+    """Whether a ConcatV2 joins rows of equal number, and not one row after the other."""
+    axis = constant_axis(m, node.inputs[-1], len(piece.dims))
+    return axis is not None and axis >= len(piece.rows)

@@ -206,18 +206,16 @@ def _from_file(node: Node, path: str) -> Vocabulary | None:
     if os.path.getsize(path) > MAX_KEY_BYTES:
         return None
     attrs = node.attrs
-    whole_line = attrs["key_index"].i == -2 and attrs["value_index"].i == -1
-    if not whole_line or ("offset" in attrs and attrs["offset"].i):
-        return None
     size = attrs["vocab_size"].i
     initialiser = tf.lookup.TextFileInitializer(
         path,
         tf.string,
-        tf.lookup.TextFileIndex.WHOLE_LINE,
+        attrs["key_index"].i,
         tf.int64,
-        tf.lookup.TextFileIndex.LINE_NUMBER,
+        attrs["value_index"].i,
         vocab_size=size if size > 0 else None,
         delimiter=attrs["delimiter"].s.decode(),
+        value_index_offset=attrs["offset"].i if "offset" in attrs else 0,
     )
     try:
         with tf.init_scope(), tf.device("CPU"):

@@ -97,6 +97,7 @@ def fill_empty_rows(m: Interpreter, node: Node) -> Result:
     ref, values, shape, default_ref = node.inputs
     indices, x = m.indices(ref, shape), m.elements(values)
     if indices is None or x is None or not _together(m, indices, x):
+        m.wanted_plain.add(ref)
         indices, x = m.own_indices(ref, shape), m.own_vector(values)
     default = m.scalar(default_ref)
     if indices is None or x is None or not _together(m, indices, x):
