@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import tensorflow as tf
@@ -37,6 +37,10 @@ class Feature:
     like: str | None = None
     takes: Literal["all", "missing", "known"] = "all"
     filled: bool = False
+
+    def renamed(self, prefix: str) -> Feature:
+        """The same where the features' names have a prefix."""
+        return self if self.like is None else replace(self, like=prefix + self.like)
 
     def specs(self, name: str) -> dict[str, tf.TensorSpec]:
         """The tensors that a signature takes for this feature."""

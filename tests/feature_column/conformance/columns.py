@@ -25,6 +25,7 @@ KEYS = (3, 5, 8, 1 << 40, 13, -7)
 COMBINERS = ("mean", "sum", "sqrtn")
 BOUNDARIES = [-1.0, -0.25, 0.0, 0.5, 2.0]
 
+BOTH = ("input_layer", "dense_features")
 V1_ONLY = ("input_layer",)
 LINEAR = ("linear_model",)
 SEQUENCE = ("sequence",)
@@ -130,13 +131,13 @@ def feature(kind: str, form: str) -> Feature:
 
 
 def embeddings() -> Iterator[ColumnCase]:
-    """An embedding over every categorical kind, in every form; the combiners take turns."""
-    turn = 0
-    for kind, (_, _, make) in CATEGORICAL.items():
-        for form in ("one", "three", "sparse"):
-            all_of_them = kind in ("hash_string", "identity") and form == "sparse"
-            combiners = COMBINERS if all_of_them else (COMBINERS[turn % 3],)
-            turn += 1
+    """An embedding over every categorical kind, sparse and dense; the combiners take turns."""
+    for turn, (kind, (_, _, make)) in enumerate(CATEGORICAL.items()):
+        in_full = kind in ("hash_string", "identity")
+        for form in (
+            ("one", "three", "sparse") if in_full else (("one", "three")[turn % 2], "sparse")
+        ):
+            combiners = COMBINERS if in_full and form == "sparse" else (COMBINERS[turn % 3],)
             for combiner in combiners:
                 yield ColumnCase(
                     f"{kind}_{form}_{combiner}",
@@ -144,18 +145,19 @@ def embeddings() -> Iterator[ColumnCase]:
                     lambda p, make=make, combiner=combiner: [  # type: ignore[misc]
                         embedding(make(p + "x"), combiner)
                     ],
+                    BOTH if form == "sparse" or in_full else ("dense_features",),
                 )
 
 
 def indicators() -> Iterator[ColumnCase]:
-    for kind in ("identity", "identity_default", "words_oov", "hash_string"):
-        for form in ("one", "sparse"):
-            make = CATEGORICAL[kind][2]
-            yield ColumnCase(
-                f"indicator_{kind}_{form}",
-                {"x": feature(kind, form)},
-                lambda p, make=make: [fc.indicator_column(make(p + "x"))],  # type: ignore[misc]
-            )
+    kinds = {"identity": "one", "identity_default": "sparse", "words_oov": "sparse"}
+    for kind, form in {**kinds, "hash_string": "one"}.items():
+        make = CATEGORICAL[kind][2]
+        yield ColumnCase(
+            f"indicator_{kind}_{form}",
+            {"x": feature(kind, form)},
+            lambda p, make=make: [fc.indicator_column(make(p + "x"))],  # type: ignore[misc]
+        )
 
 
 def numbers() -> Iterator[ColumnCase]:
@@ -212,16 +214,14 @@ def weighted() -> Iterator[ColumnCase]:
         column = CATEGORICAL[kind][2](prefix + "x")
         return fc.weighted_categorical_column(column, prefix + "w")
 
-    for kind in ("hash_string", "words", "identity_default"):
-        sparse = {"x": feature(kind, "sparse"), "w": weight}
-        for combiner in COMBINERS:
-            yield ColumnCase(
-                f"weighted_{kind}_{combiner}",
-                sparse,
-                lambda p, kind=kind, combiner=combiner: [  # type: ignore[misc]
-                    embedding(with_weight(kind, p), combiner)
-                ],
-            )
+    for kind, combiner in zip(("hash_string", "words", "identity_default"), COMBINERS, strict=True):
+        yield ColumnCase(
+            f"weighted_{kind}_{combiner}",
+            {"x": feature(kind, "sparse"), "w": weight},
+            lambda p, kind=kind, combiner=combiner: [  # type: ignore[misc]
+                embedding(with_weight(kind, p), combiner)
+            ],
+        )
     sparse = {"x": feature("words", "sparse"), "w": weight}
     dense = {"x": feature("identity_default", "three"), "w": dense_weight}
     yield ColumnCase(
@@ -306,7 +306,7 @@ def together() -> Iterator[ColumnCase]:
 
 
 def linear() -> Iterator[ColumnCase]:
-    for kind in ("hash_string", "identity_default", "words", "hash_int64"):
+    for kind in ("hash_string", "identity_default", "words"):
         make = CATEGORICAL[kind][2]
         yield ColumnCase(
             f"linear_{kind}",
