@@ -212,13 +212,16 @@ def ask(path: str, feeds: Feeds) -> dict[str, np.ndarray]:
             info = signature.inputs[name]
             if _is_sparse(value):
                 coo = info.coo_sparse
-                fed[coo.indices_tensor_name] = np.asarray(value.indices)
-                fed[coo.values_tensor_name] = np.asarray(value.values)
-                fed[coo.dense_shape_tensor_name] = np.asarray(value.dense_shape)
+                names = [coo.indices_tensor_name, coo.values_tensor_name]
+                names.append(coo.dense_shape_tensor_name)
+                if not coo.values_tensor_name:  # a function's: three plain inputs
+                    names = [signature.inputs[n].name for n in (name, f"{name}_1", f"{name}_2")]
+                parts = (value.indices, value.values, value.dense_shape)
+                fed.update({n: np.asarray(p) for n, p in zip(names, parts, strict=True)})
             else:
                 fed[info.name] = value
-        names = {key: info.name for key, info in signature.outputs.items()}
-        return session.run(names, fed)
+        outputs = {key: info.name for key, info in signature.outputs.items()}
+        return session.run(outputs, fed)
 
 
 def strings(values: Any) -> np.ndarray:

@@ -19,11 +19,13 @@ from tf_blade.feature_column.values import (
     DenseBase,
     DenseIds,
     Dims,
+    Distinct,
     Elements,
     Indices,
     Ints,
     Num,
     OpenInts,
+    PartRows,
     Piece,
     Positions,
     SparseBase,
@@ -33,6 +35,7 @@ from tf_blade.feature_column.values import (
 from tf_blade.graph.constants import const_bytes, const_value
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
+from tf_blade.graph.types import Shape
 
 VocabularyOf = Callable[[TensorRef], Vocabulary | None]
 Result = Value | tuple[Value | None, ...] | None
@@ -147,7 +150,7 @@ class Interpreter:
             if value is None:
                 continue
             self._values[TensorRef(node.name, i)] = value
-            if isinstance(value, (Vectors, Piece)):
+            if isinstance(value, (Vectors, PartRows, Piece)):
                 self.behind.add(node.name)
 
     # -- numbering --------------------------------------------------------------------------
@@ -210,6 +213,16 @@ class Interpreter:
             Num(1, (("dim", ref, i),)) if dim is None else Num(dim) for i, dim in enumerate(shape)
         )
 
+    def output_shape(self, node: Node) -> Shape:
+        """The shape of output 0, by its type."""
+        return self.types[TensorRef(node.name)].shape
+
+    def rows_of_leaf(self, leaf: int) -> int | None:
+        """The first dim of a table, if it is fixed."""
+        ref = self.leaves[leaf]
+        shape = self.types[ref].shape
+        return shape[0] if shape else None
+
     def dims(self, ref: TensorRef) -> Dims | None:
         """The dims of a tensor, as what is known of its value says."""
         value = self._values.get(ref)
@@ -255,7 +268,8 @@ class Interpreter:
             if value.scalar is None:
                 return None
             return Elements(Expr("const", dtype, scalar=value.scalar), dims)  # type: ignore[arg-type]
-        return self.own(ref) if value is None or isinstance(value, DenseIds) else None
+        plain = isinstance(value, DenseIds) or (isinstance(value, Distinct) and not value.place)
+        return self.own(ref) if value is None or plain else None
 
     def own(self, ref: TensorRef) -> Elements | None:
         """The elements of a tensor that stands for itself."""

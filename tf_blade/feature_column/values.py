@@ -212,6 +212,25 @@ class Vectors:
 
 
 @dataclass(frozen=True)
+class Partition:
+    """The elements for which `part` is `number`: their `rows`, or, with None, their places."""
+
+    part: Elements
+    rows: Elements | None
+    number: int
+    count: int
+
+
+@dataclass(frozen=True)
+class PartRows:
+    """Rows that a partition's elements name in one part of a table, a leaf."""
+
+    leaf: int
+    tail: tuple[int, ...]
+    part: Partition
+
+
+@dataclass(frozen=True)
 class NormStep:
     """A step of clip_by_norm on vectors: see rules/clip.py."""
 
@@ -312,6 +331,8 @@ Value = (
     | DenseIds
     | Distinct
     | Vectors
+    | Partition
+    | PartRows
     | NormStep
     | Hot
     | Totals

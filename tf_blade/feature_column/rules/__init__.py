@@ -5,6 +5,7 @@ from tf_blade.feature_column.rules import (  # noqa: F401  # importing registers
     clip,
     elements,
     indices,
+    partitions,
     pieces,
     positions,
     shapes,
