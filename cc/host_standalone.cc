@@ -1,6 +1,7 @@
 #include "host_standalone.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "gemm/gemm.h"
 
@@ -58,12 +59,27 @@ const BladeHost StandaloneRun::kHost = {
       static_cast<StandaloneRun*>(ctx)->ParallelFor(total, cost_cycles, body, args);
     },
     [](void* ctx, const BladeGemm* gemm) { return static_cast<StandaloneRun*>(ctx)->Gemm(*gemm); },
+    [](void* ctx, int event, BladeInt times) {
+      if (event == BLADE_EVENT_REPEATED_ROWS) {
+        static_cast<StandaloneRun*>(ctx)->repeated_rows_ += times;
+      }
+    },
 };
 
 StandaloneRun::StandaloneRun(const Executable& executable, const std::vector<int>& output_dtypes,
                              ThreadPool* pool)
-    : executable_(executable), pool_(pool) {
+    : StandaloneRun(
+          [&executable](const BladeHost& host, void* ctx, const BladeTensor* inputs) {
+            return executable.Run(host, ctx, inputs);
+          },
+          executable.n_inputs(), output_dtypes, pool) {
   outputs_.resize(executable.n_outputs());
+}
+
+StandaloneRun::StandaloneRun(Program program, int n_inputs, const std::vector<int>& output_dtypes,
+                             ThreadPool* pool)
+    : program_(std::move(program)), n_inputs_(n_inputs), pool_(pool) {
+  outputs_.resize(output_dtypes.size());
   for (size_t i = 0; i < outputs_.size() && i < output_dtypes.size(); ++i) {
     outputs_[i].dtype = output_dtypes[i];
   }
@@ -71,7 +87,8 @@ StandaloneRun::StandaloneRun(const Executable& executable, const std::vector<int
 
 int StandaloneRun::Execute(const std::vector<BladeTensor>& inputs) {
   inputs_ = inputs.data();
-  const int status = executable_.Run(kHost, this, inputs_);
+  repeated_rows_ = 0;
+  const int status = program_(kHost, this, inputs_);
   if (status != BLADE_OK) return status;
   for (const StandaloneOutput& output : outputs_) {
     if (output.input < 0 && output.buffer.data() == nullptr) return BLADE_HOST_ERROR;
@@ -80,7 +97,7 @@ int StandaloneRun::Execute(const std::vector<BladeTensor>& inputs) {
 }
 
 void* StandaloneRun::AllocateOutput(int index, int rank, const BladeInt* dims) {
-  if (index < 0 || index >= executable_.n_outputs()) return nullptr;
+  if (index < 0 || index >= static_cast<int>(outputs_.size())) return nullptr;
   StandaloneOutput& output = outputs_[index];
   const BladeInt elements = Elements(rank, dims);
   BladeInt bytes;
@@ -94,8 +111,7 @@ void* StandaloneRun::AllocateOutput(int index, int rank, const BladeInt* dims) {
 }
 
 int StandaloneRun::ForwardInput(int index, int input, int rank, const BladeInt* dims) {
-  if (index < 0 || index >= executable_.n_outputs() || input < 0 ||
-      input >= executable_.n_inputs()) {
+  if (index < 0 || index >= static_cast<int>(outputs_.size()) || input < 0 || input >= n_inputs_) {
     return BLADE_HOST_ERROR;
   }
   const BladeTensor& from = inputs_[input];

@@ -2,6 +2,7 @@
 #ifndef BLADE_HOST_STANDALONE_H_
 #define BLADE_HOST_STANDALONE_H_
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -24,12 +25,17 @@ struct StandaloneOutput {
   int input = -1;        // the input whose elements this output has, or -1
 };
 
-// One run of an executable on a thread pool. Not thread-safe; make one a call.
+// One run of an executable, or of something else that has its `run`, on a thread pool. Not
+// thread-safe; make one a call.
 class StandaloneRun {
  public:
+  using Program = std::function<int(const BladeHost&, void* ctx, const BladeTensor* inputs)>;
+
   // `output_dtypes` has the BladeDType of each output, which executables don't declare. `pool` may
   // be null: one thread.
   StandaloneRun(const Executable& executable, const std::vector<int>& output_dtypes,
+                ThreadPool* pool);
+  StandaloneRun(Program program, int n_inputs, const std::vector<int>& output_dtypes,
                 ThreadPool* pool);
 
   // Lets products with `inputs` pack them into `packed`. The caller promises that these inputs are
@@ -39,11 +45,14 @@ class StandaloneRun {
     constants_ = packed;
   }
 
-  // Inputs whose number isn't n_inputs() are the caller's mistake. Returns what Executable::Run
+  // Inputs whose number isn't n_inputs are the caller's mistake. Returns what Executable::Run
   // returns; outputs() is complete when that is 0.
   int Execute(const std::vector<BladeTensor>& inputs);
 
   std::vector<StandaloneOutput>& outputs() { return outputs_; }
+
+  // BLADE_EVENT_REPEATED_ROWS of the last run.
+  BladeInt repeated_rows() const { return repeated_rows_; }
 
  private:
   static const BladeHost kHost;
@@ -53,13 +62,15 @@ class StandaloneRun {
   void ParallelFor(BladeInt total, double cost_cycles, BladeBody body, const void* args);
   int Gemm(const BladeGemm& gemm);
 
-  const Executable& executable_;
+  const Program program_;
+  const int n_inputs_;
   ThreadPool* pool_;
   std::vector<int> constant_inputs_;
   PackedConstants* constants_ = nullptr;
   const BladeTensor* inputs_ = nullptr;
   std::vector<StandaloneOutput> outputs_;
   AlignedBuffer temp_;
+  BladeInt repeated_rows_ = 0;
 };
 
 }  // namespace blade

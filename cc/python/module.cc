@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include "executable.h"
 #include "gemm/gemm.h"
 #include "host_standalone.h"
+#include "lookup/lookup.h"
 #include "sha256.h"
 #include "thread_pool.h"
 
@@ -156,6 +158,87 @@ class PyExecutable {
   std::map<const void*, py::array> owners_;  // of packed constants
 };
 
+// An object array of bytes as a tensor of strings. The bytes are not copied.
+class Strings {
+ public:
+  explicit Strings(const py::array& array) : array_(py::array::ensure(array, py::array::c_style)) {
+    PyObject* const* objects = static_cast<PyObject* const*>(array_.data());
+    strings_.resize(array_.size());
+    for (py::ssize_t i = 0; i < array_.size(); ++i) {
+      char* data;
+      Py_ssize_t size;
+      if (PyBytes_AsStringAndSize(objects[i], &data, &size) != 0) throw py::error_already_set();
+      unsigned char* raw = strings_[i].raw;
+      const uint64_t view = static_cast<uint64_t>(size) << 2 | 3;
+      std::memcpy(raw, &view, sizeof(view));
+      std::memcpy(raw + 8, &data, sizeof(data));
+    }
+  }
+  const void* data() const { return strings_.data(); }
+
+ private:
+  py::array array_;
+  std::vector<blade_lookup::TString> strings_;
+};
+
+class PyLookup {
+ public:
+  explicit PyLookup(const std::string& text) {
+    std::string error;
+    lookup_ = Lookup::Parse(text, &error);
+    if (lookup_ == nullptr) throw Refused(error);
+  }
+
+  // The outputs, and how often rows of a stream were found to be the same.
+  std::pair<std::vector<py::array>, BladeInt> Run(const std::vector<py::array>& arrays, int threads,
+                                                  bool find_repeats) const {
+    if (arrays.size() < static_cast<size_t>(lookup_->n_inputs())) {
+      throw py::value_error("the lookup has " + std::to_string(lookup_->n_inputs()) + " inputs");
+    }
+    std::vector<py::array> dense;
+    std::vector<Strings> strings;
+    std::vector<std::vector<BladeInt>> dims;
+    std::vector<BladeTensor> inputs;
+    strings.reserve(arrays.size());
+    dims.reserve(arrays.size());
+    for (const py::array& array : arrays) {
+      dims.emplace_back(array.shape(), array.shape() + array.ndim());
+      BladeTensor input = {nullptr, dims.back().data(), static_cast<int>(array.ndim()), 0};
+      if (array.dtype().kind() == 'O') {
+        input.data = const_cast<void*>(strings.emplace_back(array).data());
+        input.dtype = BLADE_STRING;
+      } else {
+        dense.push_back(Dense(array, "input " + std::to_string(inputs.size())));
+        input.data = const_cast<void*>(dense.back().data());
+        input.dtype = DTypeOf(array.dtype());
+      }
+      inputs.push_back(input);
+    }
+    const std::vector<int> dtypes(lookup_->n_outputs(), BLADE_F32);
+    StandaloneRun run(
+        [&](const BladeHost& host, void* ctx, const BladeTensor* tensors) {
+          return lookup_->Run(host, ctx, tensors, find_repeats);
+        },
+        static_cast<int>(inputs.size()), dtypes, PoolOf(threads));
+    int status;
+    {
+      py::gil_scoped_release release;
+      status = run.Execute(inputs);
+    }
+    if (status == BLADE_OUT_OF_MEMORY) throw std::bad_alloc();
+    if (status > 0) throw Refused(lookup_->Reason(status));
+    if (status != BLADE_OK) throw std::runtime_error(lookup_->Reason(status));
+    std::vector<py::array> outputs;
+    for (StandaloneOutput& output : run.outputs()) {
+      outputs.push_back(ToNumpy(output, py::dtype::of<float>(), dense));
+    }
+    return {std::move(outputs), run.repeated_rows()};
+  }
+
+ private:
+  std::shared_ptr<const Lookup> lookup_;
+};
+
 void ParallelForOnPool(void* ctx, BladeInt total, double cost_cycles, BladeBody body,
                        const void* args) {
   auto* pool = static_cast<ThreadPool*>(ctx);
@@ -247,6 +330,19 @@ PYBIND11_MODULE(_runtime, m) {
            "declare them). `constant_inputs` are inputs that are the same array, unchanged, in\n"
            "every call: products with them pack them once. Raises Refused when the generated code\n"
            "doesn't cover these inputs, MemoryError when memory runs out.");
+
+  py::class_<PyLookup>(m, "Lookup", "A fused lookup, interpreted.")
+      .def(py::init<const std::string&>(), py::arg("text"),
+           "Reads what tf_blade.feature_column.text.encode wrote. Raises Refused with the reason\n"
+           "when that can't be done.")
+      .def(
+          "run", &PyLookup::Run, py::arg("inputs"), py::arg("threads") = 1,
+          py::arg("find_repeats") = true,
+          "Runs on numpy arrays, strings being object arrays of bytes. Returns the outputs and "
+          "how\n"
+          "often a stream's rows were found to be all the same, so that one was computed for all;\n"
+          "`find_repeats` false doesn't look. Raises Refused for inputs that the lookup doesn't\n"
+          "cover, naming the column.");
 
   m.def(
       "gemm", &Gemm, py::arg("a"), py::arg("b"), py::arg("transpose_a") = false,

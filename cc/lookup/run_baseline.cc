@@ -1,0 +1,3 @@
+#define BLADE_LOOKUP_RUN RunLookupBaseline
+
+#include "lookup/run_impl.h"
