@@ -57,7 +57,7 @@ _MODEL_BATCHES = (1, 16, 100)
 _CLIENTS = (1, 2, 4)
 _SECONDS = {False: 3.0, True: 0.2}
 _TIME_LIMIT = 3600  # seconds that a step may take
-_WIDTH = 150
+_WIDTH = 170
 _LARGEST = max(subjects.RANKING, key=lambda name: subjects.RANKING[name].columns)
 
 
@@ -245,10 +245,10 @@ def _print_table(rows: list[Row], console: Console) -> None:
     table = Table()
     table.add_column("batch", justify="right")
     table.add_column("user share", justify="right")
-    table.add_column("variant")
+    table.add_column("variant", no_wrap=True)
     for column in ("p50 ms", "p99 ms", *(f"{count} clients/s" for count in clients)):
         table.add_column(column, justify="right")
-    table.add_column("speed-up (p10–p90)", justify="right")
+    table.add_column("speed-up (p10–p90)", justify="right", no_wrap=True)
     table.add_column("over floor", justify="right")
     table.add_column("max error", justify="right")
     table.add_column("remark")

@@ -103,19 +103,21 @@ namespace {
 constexpr int kAhead = 12;  // ids between a prefetch and its use
 
 template <int kDim>
-void GatherColumn(const Gather& column, int64_t begin, int64_t end, float* out, int64_t width) {
-  using Row = float __attribute__((vector_size(kDim * sizeof(float)), aligned(4), may_alias));
+void GatherColumn(const Gather& column, int64_t begin, int64_t end, float* __restrict__ out,
+                  int64_t width) {
   const int64_t last = column.splits[end];
   for (int64_t row = begin; row < end; ++row) {
-    Row sum = {};
+    float sum[kDim] = {};  // in registers: the loops over kDim are unrolled and vectorised
     for (int64_t at = column.splits[row]; at < column.splits[row + 1]; ++at) {
       if (at + kAhead < last) {
         const float* next = column.table + column.ids[at + kAhead] * kDim;
         for (int part = 0; part < kDim; part += 16) __builtin_prefetch(next + part);
       }
-      sum += *reinterpret_cast<const Row*>(column.table + column.ids[at] * kDim);
+      const float* from = column.table + column.ids[at] * kDim;
+      for (int part = 0; part < kDim; ++part) sum[part] += from[part];
     }
-    *reinterpret_cast<Row*>(out + row * width + column.offset) = sum;
+    float* to = out + row * width + column.offset;
+    for (int part = 0; part < kDim; ++part) to[part] = sum[part];
   }
 }
 

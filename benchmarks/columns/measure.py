@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -103,7 +104,7 @@ def _check(
     expected: list[dict[str, np.ndarray]] = []
     for name, session in sessions.items():
         calls = [session.bind(signature, feed.tensors) for feed in feeds]
-        before = _counts()
+        before, start = _counts(), time.perf_counter()
         try:
             found = [[call.outputs() for call in calls] for _ in range(_WARM_UP)][-1]
         except RuntimeError as error:
@@ -111,7 +112,11 @@ def _check(
             continue
         expected = expected or found
         launches, fallbacks = (now - then for now, then in zip(_counts(), before, strict=True))
-        rows[name] = _verdict(expected, found) | {"launches": launches, "fallbacks": fallbacks}
+        rows[name] = _verdict(expected, found) | {
+            "launches": launches,
+            "fallbacks": fallbacks,
+            "warm_up_seconds": time.perf_counter() - start,
+        }
         clients[name] = Clients(calls)
     return rows, clients
 
