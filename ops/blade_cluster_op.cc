@@ -1,29 +1,6 @@
 // The op BladeCluster: a subgraph that was compiled into an executable.
-#include <vector>
-
+#include "output_shapes.h"
 #include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/framework/partial_tensor_shape.h"
-#include "tensorflow/core/framework/shape_inference.h"
-
-namespace {
-
-using tensorflow::PartialTensorShape;
-using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
-
-absl::Status InferShapes(InferenceContext* c) {
-  std::vector<PartialTensorShape> shapes;
-  TF_RETURN_IF_ERROR(c->GetAttr("output_shapes", &shapes));
-  const bool declared = static_cast<int>(shapes.size()) == c->num_outputs();
-  for (int i = 0; i < c->num_outputs(); ++i) {
-    ShapeHandle shape = c->UnknownShape();
-    if (declared) TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[i], &shape));
-    c->set_output(i, shape);
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 REGISTER_OP("BladeCluster")
     .Input("inputs: Tin")
@@ -35,7 +12,7 @@ REGISTER_OP("BladeCluster")
     .Attr("constant_inputs: list(int) = []")
     .Attr("output_shapes: list(shape) = []")
     .Attr("cluster: string = ''")
-    .SetShapeFn(InferShapes)
+    .SetShapeFn(blade::DeclaredShapes)
     .Doc(R"doc(
 Runs a compiled subgraph, or the subgraph itself where the compiled form can't.
 
