@@ -20,7 +20,7 @@ from tensorflow.core.framework import attr_value_pb2, function_pb2, types_pb2
 from tf_blade.clustering import devices
 from tf_blade.feature_column.build import Found
 from tf_blade.feature_column.interpret import VocabularyOf
-from tf_blade.feature_column.recognise import interpret, recognise
+from tf_blade.feature_column.recognise import found_in, interpret
 from tf_blade.feature_column.spec import Bag, Dense, Lookup
 from tf_blade.feature_column.split import split_joins
 from tf_blade.graph.constants import const_bytes
@@ -114,11 +114,13 @@ def raise_lookups(
     Returns: the graph, and a line for each column.
     """
     excluded = excluded_nodes(graph, ctx)
-    split = split_joins(graph, interpret(graph, types, vocabulary_of, excluded))
+    values = interpret(graph, types, vocabulary_of, excluded)
+    split = split_joins(graph, values)
     if split is not None:
         graph = split
         types.update(ctx.types(graph))
-    found = recognise(graph, types, vocabulary_of, excluded)
+        values = interpret(graph, types, vocabulary_of, excluded)
+    found = found_in(values)
     result = graph.copy()
     columns: list[ColumnReport] = []
     added = 0

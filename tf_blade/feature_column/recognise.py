@@ -41,9 +41,13 @@ def recognise(
       vocabulary_of: contents of the table behind a resource tensor, where they are known.
       excluded: nodes that no lookup may stand for, with the reasons.
     """
-    m = interpret(graph, types, vocabulary_of, excluded or {})
-    roots = _roots(m)
-    return Recognised([build(m, group) for group in _groups(m, roots)], frozenset(m.behind))
+    return found_in(interpret(graph, types, vocabulary_of, excluded or {}))
+
+
+def found_in(m: Interpreter) -> Recognised:
+    """The lookups of a graph whose abstract values are known."""
+    lookups = [build(m, group) for group in _groups(m, _roots(m))]
+    return Recognised(lookups, frozenset(m.behind))
 
 
 def interpret(

@@ -47,6 +47,12 @@ class Vocabularies:
         self._main.library = meta.library
         self._bindings = Bindings(dict(meta.library), self._main, meta.object_graph)
         self._known: dict[Source, Vocabulary | None] = {}
+        self._fills: dict[str, list[Node]] = {}  # of the main graph's tables, by resource name
+        for node in self._main:
+            if node.op in _IMPORTS + _FILES:
+                table = self._main.nodes[resource_origin(self._main, node.inputs[0]).node]
+                if table.op in _TABLES:
+                    self._fills.setdefault(resource_name(table), []).append(node)
 
     def of_region(self, region: Region, graph: Graph) -> Callable[[TensorRef], Vocabulary | None]:
         """A function that gives the contents of the table behind a resource tensor.
@@ -83,12 +89,7 @@ class Vocabularies:
 
     def _of_name(self, name: str) -> Vocabulary | None:
         """Contents of the main graph's table of that resource name."""
-        found = []
-        for node in self._main:
-            if node.op in _IMPORTS + _FILES:
-                table = self._main.nodes[resource_origin(self._main, node.inputs[0]).node]
-                if table.op in _TABLES and resource_name(table) == name:
-                    found.append(node)
+        found = self._fills.get(name, [])
         # Columns that share a vocabulary fill one table several times, with the same.
         filled = [self._filled(n, lambda ref: main_source(self._main, ref)) for n in found]
         return filled[0] if filled and all(item == filled[0] for item in filled) else None
