@@ -20,7 +20,8 @@ from tests.feature_column.models import (
     vocabulary_file,
 )
 from tests.passes.graphs import KnownVariable, function_graph, ops
-from tf_blade.feature_column.raising import raise_lookups
+from tf_blade import library
+from tf_blade.feature_column.raising import blade_lookup_node, raise_lookups
 from tf_blade.passes import PassContext, pipeline
 
 TABLE = np.arange(20, dtype=np.float32).reshape(10, 2)
@@ -38,30 +39,45 @@ def columns(folder):
     ]
 
 
+OPS = {"PartitionedCall": run_fallback, "BladeLookup": blade_lookup_node}
+
+
+@pytest.fixture(params=OPS)
+def op(request):
+    """The op that stands for lookups: the real one, or a call of the original nodes."""
+    if request.param == "BladeLookup":
+        library.load_ops()
+    return request.param
+
+
 FEATURES = {"a": (tf.string, [None, 1]), "b": (tf.int64, "sparse")}
 
 
-def test_the_original_nodes_answer_in_the_fallback(tmp_path):
+def test_the_original_nodes_answer_in_the_fallback(tmp_path, op):
     path = str(tmp_path / "model")
     input_layer(path, FEATURES, lambda: columns(tmp_path))
     case = Case.load(path)
-    raised, report, graph = case.raised(str(tmp_path / "raised"), make_node=run_fallback)
-    assert ops(graph) == ["HashTableV2", "PartitionedCall"]
+    raised, report, graph = case.raised(str(tmp_path / "raised"), make_node=OPS[op])
+    assert ops(graph) == sorted(["HashTableV2", op])
     assert [(c.kind, c.fused) for c in report] == [
         ("embedding", True),
         ("indicator", True),
         ("embedding", True),
     ]
     none = {"a": strings(np.zeros([0, 1])), "b": sparse([])}
+    library.reset_counters()
     for feeds in (ROWS, none):
-        np.testing.assert_array_equal(ask(raised, feeds)["y"], ask(path, feeds)["y"])
+        np.testing.assert_allclose(ask(raised, feeds)["y"], ask(path, feeds)["y"], rtol=1e-6)
+    if op == "BladeLookup":
+        counted = library.counters()
+        assert counted.launches == 1 and sum(counted.fallbacks.values()) == 1  # no rows
     wrong = {**ROWS, "b": sparse([[1, 99], [], [3]])}
     for model in (path, raised):
         with pytest.raises(tf.errors.InvalidArgumentError, match="99"):
             ask(model, wrong)
 
 
-def test_what_else_is_read_stays(tmp_path):
+def test_what_else_is_read_stays(tmp_path, op):
     """The hashes and one embedding are fetched as well; only they are computed twice."""
 
     def build(f):
@@ -74,24 +90,24 @@ def test_what_else_is_read_stays(tmp_path):
     path = str(tmp_path / "model")
     v1_model(path, FEATURES, build)
     case = Case.load(path)
-    raised, _, graph = case.raised(str(tmp_path / "raised"), make_node=run_fallback)
-    assert ops(graph).count("PartitionedCall") == 1
+    raised, _, graph = case.raised(str(tmp_path / "raised"), make_node=OPS[op])
+    assert ops(graph).count(op) == 1
     expected, found = ask(path, ROWS), ask(raised, ROWS)
     for name in expected:
-        np.testing.assert_array_equal(found[name], expected[name])
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
 
 
-def test_raising_twice_changes_nothing(tmp_path):
+def test_raising_twice_changes_nothing(tmp_path, op):
     path = str(tmp_path / "model")
     input_layer(path, FEATURES, lambda: columns(tmp_path))
     case = Case.load(path)
-    _, _, graph = case.raised(str(tmp_path / "raised"), make_node=run_fallback)
+    _, _, graph = case.raised(str(tmp_path / "raised"), make_node=OPS[op])
     types = case.context.types(graph)
     again, report = raise_lookups(graph, types, case.context, case.vocabulary_of)
     assert list(again.nodes) == list(graph.nodes) and report == []
 
 
-def test_only_some_operands_of_a_concat_are_columns(tmp_path):
+def test_only_some_operands_of_a_concat_are_columns(tmp_path, op):
     def build(f):
         embedding = v1.feature_column.input_layer(f, columns(tmp_path)[:1])
         other = v1.feature_column.input_layer(f, columns(tmp_path)[2:])
@@ -101,13 +117,13 @@ def test_only_some_operands_of_a_concat_are_columns(tmp_path):
     path = str(tmp_path / "model")
     v1_model(path, FEATURES, build)
     case = Case.load(path)
-    raised, report, graph = case.raised(str(tmp_path / "raised"), make_node=run_fallback)
-    assert ops(graph).count("PartitionedCall") == 1 and ops(graph).count("ConcatV2") == 1
+    raised, report, graph = case.raised(str(tmp_path / "raised"), make_node=OPS[op])
+    assert ops(graph).count(op) == 1 and ops(graph).count("ConcatV2") == 1
     assert all(column.fused for column in report)
-    np.testing.assert_array_equal(ask(raised, ROWS)["y"], ask(path, ROWS)["y"])
+    np.testing.assert_allclose(ask(raised, ROWS)["y"], ask(path, ROWS)["y"], rtol=1e-6)
 
 
-def test_towers_with_rows_of_their_own_are_lookups_of_their_own(tmp_path):
+def test_towers_with_rows_of_their_own_are_lookups_of_their_own(tmp_path, op):
     def tower(ids, first, second):
         return tf.concat([tf.gather(first, ids % 10), tf.gather(second, ids % 10)], 1)
 
@@ -122,21 +138,21 @@ def test_towers_with_rows_of_their_own_are_lookups_of_their_own(tmp_path):
     path = str(tmp_path / "model")
     function_model(path, both, ids, ids, first=first, second=second)
     case = Case.load(path)
-    raised, _, graph = case.raised(str(tmp_path / "raised"), make_node=run_fallback)
-    assert ops(graph).count("PartitionedCall") == 2
+    raised, _, graph = case.raised(str(tmp_path / "raised"), make_node=OPS[op])
+    assert ops(graph).count(op) == 2
     feeds = {"user": np.array([3]), "item": np.array([1, 5, -2])}
     (a,), (b,) = ask(raised, feeds).values(), ask(path, feeds).values()
-    np.testing.assert_array_equal(a, b)
+    np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
-def test_a_variable_is_read_by_its_resource_if_it_is_not_frozen(tmp_path):
+def test_a_variable_is_read_by_its_resource_if_it_is_not_frozen(tmp_path, op):
     path = str(tmp_path / "model")
     input_layer(path, FEATURES, lambda: columns(tmp_path))
     case = Case.load(path, freeze=False)
-    raised, _, graph = case.raised(str(tmp_path / "raised"), make_node=run_fallback)
-    assert ops(graph) == ["HashTableV2", "PartitionedCall", "VarHandleOp", "VarHandleOp"]
+    raised, _, graph = case.raised(str(tmp_path / "raised"), make_node=OPS[op])
+    assert ops(graph) == sorted(["HashTableV2", op, "VarHandleOp", "VarHandleOp"])
     assert case.check(ROWS) == 0
-    np.testing.assert_array_equal(ask(raised, ROWS)["y"], ask(path, ROWS)["y"])
+    np.testing.assert_allclose(ask(raised, ROWS)["y"], ask(path, ROWS)["y"], rtol=1e-6)
 
 
 # -- what is declined ---------------------------------------------------------------------

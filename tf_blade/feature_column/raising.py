@@ -88,6 +88,7 @@ def blade_lookup_node(call: LookupCall) -> Node:
         "lookup": _Attr(s=encode(call.lookup).encode()),
         "fallback": _Attr(func=attr_value_pb2.NameAttrList(name=call.fallback)),
         "output_shapes": _Attr(list=_Attr.ListValue(shape=shapes)),
+        "columns": _Attr(s=call.name.encode()),
     }
     return Node(call.name, "BladeLookup", list(call.inputs), [], attrs, call.device)
 
