@@ -130,7 +130,8 @@ def _register_ops(directory: Path) -> None:
 
 
 def _holds_clusters(directory: Path) -> bool:
-    return b"BladeCluster" in (directory / "saved_model.pb").read_bytes()
+    data = (directory / "saved_model.pb").read_bytes()
+    return b"BladeCluster" in data or b"BladeLookup" in data
 
 
 def _counts(directory: Path) -> dict[str, Any]:

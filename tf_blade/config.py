@@ -15,6 +15,7 @@ from typing import Any
 from tf_blade.errors import ConfigError
 
 CPU_TARGETS = ("x86-64-v3", "x86-64-v4", "aarch64")
+LOOKUPS = ("codegen", "library", "off")
 
 
 def default_cpu_targets() -> tuple[str, ...]:
@@ -40,6 +41,10 @@ class Config:
       compiler: path or name of the C++ compiler (g++, clang++ or zig). None: the first found.
       jobs: compilers that run at once. None: as many as this process may use CPUs.
       cache_dir: where compiled kernels are kept. None: $TF_BLADE_CACHE, else ~/.cache/tf-blade.
+      lookups: how embedding columns run: "codegen" (generated kernels), "library" (kernels that
+        need no compiler), "off" (in TensorFlow).
+      repeated_rows: let lookups find, in each request, the columns that hold the same in every row
+        (one user, many items), and compute their row once.
       dump_dir: write the IR after each stage and the source of every kernel here. None: nowhere.
       check: compare the optimised model's answers with the original's before writing anything.
       rtol, atol: the check passes where |optimised - original| <= atol + rtol * scale, with
@@ -61,6 +66,8 @@ class Config:
     compiler: str | None = None
     jobs: int | None = None
     cache_dir: str | None = None
+    lookups: str = "codegen"
+    repeated_rows: bool = True
     dump_dir: str | None = None
     check: bool = True
     rtol: float = 1e-4
@@ -81,6 +88,7 @@ class Config:
             self._require("cpu_targets", target in CPU_TARGETS, f"out of {', '.join(CPU_TARGETS)}")
         families = {target.startswith("x86") for target in self.cpu_targets}
         self._require("cpu_targets", len(families) == 1, "x86-64 targets or aarch64, not both")
+        self._require("lookups", self.lookups in LOOKUPS, f"one of {', '.join(LOOKUPS)}")
         self._require("jobs", self.jobs is None or self.jobs >= 1, "1 or more, or None")
         self._require("rtol", 0 <= self.rtol < 1, "between 0 and 1")
         self._require("atol", 0 <= self.atol < float("inf"), "0 or more, and finite")

@@ -11,17 +11,21 @@ from functools import partial
 from tf_blade import saved_model
 from tf_blade.backends.cpu import executables
 from tf_blade.backends.cpu.clusters import LoweredCluster, lower_cluster, supports
+from tf_blade.backends.cpu.lookups import RaisedLookup, raise_graph, use_executable
 from tf_blade.clustering import Cluster, Replacement, find_clusters, outline, replace_all, split_out
+from tf_blade.compiler.build import Built
 from tf_blade.compiler.fuse import Plan
 from tf_blade.compiler.ir.program import Op
 from tf_blade.config import Config
 from tf_blade.errors import CompileError, UnsupportedError
+from tf_blade.feature_column.vocabularies import Vocabularies
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
 from tf_blade.passes import FreezeBudget, PassContext, pipeline
 from tf_blade.progress import Progress
 from tf_blade.report import (
     ClusterReport,
+    ColumnReport,
     KernelReport,
     LeftOutNode,
     RegionReport,
@@ -56,14 +60,16 @@ def optimize_saved_model(
     known = {name for meta in chosen for name in meta.signatures}
     regions = bundle.regions(None if known <= set(signatures) else signatures, config.tags)
     budget = FreezeBudget(per_variable=config.freeze_threshold_bytes if config.freeze else 0)
+    vocabularies: dict[int, Vocabularies] = {}  # by MetaGraph
     work: list[_Work] = []
     for i, region in enumerate(regions):
         progress("find clusters", i, len(regions))
-        first = sum(item.clusters_found for item in work)
-        work.append(_Work.start(region, budget, config, first))
-    compiled = executables.compile_clusters(
-        [lowered for item in work for lowered in item.lowered], config, progress
-    )
+        if id(region.meta) not in vocabularies:
+            vocabularies[id(region.meta)] = Vocabularies(region.meta, source_dir)
+        first = sum(item.clusters_found for item in work), sum(len(item.lookups) for item in work)
+        work.append(_Work.start(region, budget, vocabularies[id(region.meta)], config, first))
+    sources = [source for item in work for source in item.sources()]
+    compiled = executables.compile_sources(sources, config, progress)
     report = Report(
         compiler=compiled.compiler,
         cpu_targets=list(config.cpu_targets),
@@ -87,24 +93,40 @@ class _Work:
     nodes_before: int
     graph: Graph
     types: Types
+    lookups: list[RaisedLookup] = field(default_factory=list)
+    columns: list[ColumnReport] = field(default_factory=list)
     lowered: list[LoweredCluster] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     clusters_found: int = 0
 
     @classmethod
-    def start(cls, region: Region, budget: FreezeBudget, config: Config, first: int) -> _Work:
-        """Runs the graph passes, finds the clusters (numbered from `first`) and lowers them."""
+    def start(
+        cls,
+        region: Region,
+        budget: FreezeBudget,
+        vocabularies: Vocabularies,
+        config: Config,
+        first: tuple[int, int],
+    ) -> _Work:
+        """Runs the graph passes, raises lookups, finds clusters and lowers them.
+
+        Clusters and lookups are numbered from `first`.
+        """
         original = region.graph
         context = PassContext(region.variables, region.arg_shapes, budget)
         graph = pipeline.run(original, context)
         types = context.types(graph)
-        work = cls(region, len(original), graph, types)
+        known = vocabularies.of_region(region, graph)
+        raised = raise_graph(graph, types, context, known, config, first[1])
+        graph = raised.graph
+        columns = [ColumnReport(c.name, c.kind, c.fused, c.reason) for c in raised.columns]
+        work = cls(region, len(original), graph, types, raised.lookups, columns)
         clusters, work.left_out = find_clusters(
             graph,
             types,
             partial(_support, graph=graph, types=types),
             served=region.served,
-            first=first,
+            first=first[0],
         )
         work.clusters_found = len(clusters)
         todo = clusters[::-1]
@@ -113,6 +135,11 @@ class _Work:
             pieces = work._lower(cluster, config)
             todo.extend(reversed(pieces))
         return work
+
+    def sources(self) -> list[str]:
+        """What is to be compiled."""
+        found = [lookup.source for lookup in self.lookups if lookup.source]
+        return found + [lowered.source for lowered in self.lowered]
 
     def _lower(self, cluster: Cluster, config: Config) -> list[Cluster]:
         """Lowers a cluster; if a node refuses, returns what is left without it."""
@@ -134,7 +161,8 @@ class _Work:
     def finish(self, compiled: executables.Compiled) -> RegionReport:
         """Puts the compiled clusters into the model."""
         replacements: list[Replacement] = []
-        clusters: list[ClusterReport] = []
+        clusters = [self._finish_lookup(lookup, compiled) for lookup in self.lookups]
+        raised = {lookup.name for lookup in self.lookups}
         ops = {node.name: node.op for node in self.graph}
         described = {c.name: self._describe(c) for c in self.lowered}
         for lowered in self.lowered:
@@ -154,12 +182,38 @@ class _Work:
             nodes_after=self.nodes_before,
             equal_regions=list(self.region.twins),
             clusters=clusters,
-            left_out=[LeftOutNode(n, ops[n], why) for n, why in self.left_out.items()],
+            columns=self.columns,
+            left_out=[
+                LeftOutNode(n, ops[n], why) for n, why in self.left_out.items() if n not in raised
+            ],
         )
-        if replacements:
+        if replacements or self.lookups:
             replace_all(self.graph, replacements)
             self.region.replace(self.graph)
             report.nodes_after = len(self.graph)
+        return report
+
+    def _finish_lookup(self, lookup: RaisedLookup, compiled: executables.Compiled) -> ClusterReport:
+        """Has a lookup run by its executable, where there is one, else by the library's kernels."""
+        nodes = [n for n in self.graph.library[lookup.call.fallback].node_def if n.op != "Const"]
+        names = [node.name for node in nodes]
+        report = ClusterReport(
+            lookup.name,
+            nodes=names,
+            ops=dict(Counter(node.op for node in nodes)),
+            inputs=[f"{ref} {self.types[ref]}" for ref in lookup.call.inputs],
+            outputs=[
+                f"{lookup.name}:{i} float32{list(shape or [])}"
+                for i, shape in enumerate(lookup.call.output_shapes)
+            ],
+            kernels=[KernelReport(lookup.name, "lookup", nodes=names)],
+        )
+        result = compiled.results.get(lookup.source)
+        if isinstance(result, Built):
+            use_executable(self.graph, lookup, result.executable)
+            report.executable_bytes = len(result.executable)
+            report.compile_seconds = result.seconds
+            report.cached = result.cached
         return report
 
     def _describe(self, lowered: LoweredCluster) -> ClusterReport:

@@ -81,6 +81,23 @@ class LeftOutNode:
 
 
 @dataclass
+class ColumnReport:
+    """A feature column, or another embedding lookup.
+
+    Attributes:
+      name: the node that combines its rows.
+      kind: "embedding", "gather", "linear", "indicator" …
+      fused: whether a fused lookup does its work.
+      reason: why not, if it isn't fused.
+    """
+
+    name: str
+    kind: str
+    fused: bool
+    reason: str = ""
+
+
+@dataclass
 class RegionReport:
     """One graph that was worked on: the main graph or a function body.
 
@@ -89,7 +106,9 @@ class RegionReport:
       nodes_before: nodes as they were saved (calls to other functions not counted in).
       nodes_after: nodes now, each cluster counting as one.
       equal_regions: functions with an equal body, which got the same result.
-      clusters, left_out: together every node that remained after the passes.
+      clusters, left_out: together every node that remained after the passes. A fused lookup is a
+        cluster with one kernel, of fusion "lookup".
+      columns: the embedding columns that were found.
     """
 
     name: str
@@ -97,6 +116,7 @@ class RegionReport:
     nodes_after: int = 0
     equal_regions: list[str] = field(default_factory=list)
     clusters: list[ClusterReport] = field(default_factory=list)
+    columns: list[ColumnReport] = field(default_factory=list)
     left_out: list[LeftOutNode] = field(default_factory=list)
 
     @property

@@ -52,7 +52,7 @@ def load_ops_for(directory: str | os.PathLike[str]) -> None:
             open(os.path.join(directory, "saved_model.pb"), "rb") as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
         ):
-            needed = data.find(b"BladeCluster") >= 0
+            needed = any(data.find(op) >= 0 for op in (b"BladeCluster", b"BladeLookup"))
     except (OSError, ValueError):
         return  # missing or empty: the reader says so
     if needed:
@@ -106,6 +106,7 @@ _TRACELESS = frozenset(
         "Assert",
         "AnonymousHashTable",
         "BladeCluster",
+        "BladeLookup",
         "Case",
         "HashTable",
         "HashTableV2",

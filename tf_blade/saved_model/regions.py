@@ -59,6 +59,11 @@ class Region:
     twins: dict[str, list[int]] = field(default_factory=dict)
 
     @property
+    def meta(self) -> MetaGraph:
+        """The MetaGraph it is part of."""
+        return self._meta
+
+    @property
     def graph(self) -> Graph:
         """A copy to edit."""
         return self._graph.copy()

@@ -1,4 +1,4 @@
-"""Compiling the clusters of a model: each distinct source once, several at a time."""
+"""Compiling the kernels of a model: each distinct source once, several at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tf_blade.backends.cpu.clusters import LoweredCluster
 from tf_blade.compiler.build import Built, build, find_compiler
 from tf_blade.config import Config
 from tf_blade.errors import CompileError
@@ -26,14 +25,12 @@ class Compiled:
     seconds: float = 0.0
 
 
-def compile_clusters(
-    clusters: Sequence[LoweredCluster], config: Config, progress: Progress
-) -> Compiled:
-    """Compiles the clusters for every CPU target of the configuration.
+def compile_sources(sources: Sequence[str], config: Config, progress: Progress) -> Compiled:
+    """Compiles kernels for every CPU target of the configuration.
 
     Raises: CompilerNotFoundError if there is something to compile and nothing to compile it with.
     """
-    sources = list(dict.fromkeys(cluster.source for cluster in clusters))
+    sources = list(dict.fromkeys(sources))
     if not sources:
         return Compiled()
     start = time.perf_counter()

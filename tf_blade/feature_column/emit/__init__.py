@@ -46,13 +46,10 @@ def emit_lookup(name: str, lookup: Lookup, *, find_repeats: bool = True) -> str:
             "}  // namespace\n}  // namespace blade_lookup",
         ]
     )
-    run = f"""\
-  using namespace blade_lookup;
-  LookupCounters counters = {{}};
-  const LookupOptions options = {{{"true" if find_repeats else "false"}}};
-  const int status = RunLookup(plan, options, host, ctx, inputs);
-  if (counters.repeated > 0) host->count(ctx, BLADE_EVENT_REPEATED_ROWS, counters.repeated);
-  return status;"""
+    run = (
+        f"  const blade_lookup::LookupOptions options = {{{'true' if find_repeats else 'false'}}};\n"
+        "  return blade_lookup::RunLookup(blade_lookup::plan, options, host, ctx, inputs);"
+    )
     return executable_source(
         name,
         comment=f"{name}: {len(lookup.bags)} bags of {len(lookup.streams)} streams",

@@ -126,11 +126,14 @@ class PlanPrinter:
         kind, numbers = "kDense", source.parts if isinstance(source, Cross) else source.values
         indices = shape = splits = -1
         row_dims, complete, per_element, buckets, key = 1, True, False, 0, 0
+        rank, dims = 0, "nullptr"
         if isinstance(source, Dense):
             per_element = source.per_element
+            if source.dims is not None:
+                rank, dims = len(source.dims) + 1, self._array("BladeInt", source.dims)
         elif isinstance(source, Sparse):
             kind, indices, shape = "kSparse", source.indices, source.shape
-            row_dims, complete = source.row_dims, source.complete
+            row_dims, complete, rank = source.row_dims, source.complete, source.rank or 0
         elif isinstance(source, Ragged):
             kind, splits = "kRagged", source.splits
         else:
@@ -145,6 +148,8 @@ class PlanPrinter:
             row_dims,
             _bool(complete),
             _bool(per_element),
+            rank,
+            dims,
             buckets,
             int64(key),
         ]
