@@ -57,6 +57,7 @@ class Case:
     inputs: list[np.ndarray] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     bags: list[Bag] = field(default_factory=list)
+    long_rows: set[int] = field(default_factory=set)  # streams with rows of very many elements
 
     @property
     def rows(self) -> int:
@@ -114,7 +115,11 @@ def random_case(seed: int, rows: int | None = None) -> tuple[Lookup, list[np.nda
 
 
 def _stream(case: Case) -> Stream:
-    parts = [i for i, stream in enumerate(case.streams) if not isinstance(stream.source, Cross)]
+    parts = [
+        i
+        for i, stream in enumerate(case.streams)
+        if not isinstance(stream.source, Cross) and i not in case.long_rows
+    ]
     if parts and len(case.dims) == 1 and case.chance(0.25):
         numbers = tuple(int(i) for i in case.rng.choice(parts, case.rng.integers(1, 4)))
         source: Source = Cross(numbers, case.pick([0, 10, 1000]), case.pick([0, 123, 2**63 - 1]))
@@ -173,6 +178,7 @@ def _sparse(case: Case, values: Callable, row_dims: int) -> Sparse:
     shape = (*case.dims, *extra)
     if row_dims == 1 and case.chance(0.05):
         # Rows that are longer than what kernels look at together.
+        case.long_rows.add(len(case.streams))
         taken = np.sort(case.rng.choice(int(np.prod(shape)), int(np.prod(shape)) * 2 // 3, False))
     else:
         most = min(int(np.prod(shape)), 3 * case.rows)
