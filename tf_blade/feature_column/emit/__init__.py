@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from tf_blade.compiler.emit import executable_source
+from tf_blade.feature_column.emit.expressions import bool_text
 from tf_blade.feature_column.emit.plan import PlanPrinter
 from tf_blade.feature_column.spec import Lookup
 
@@ -47,7 +48,7 @@ def emit_lookup(name: str, lookup: Lookup, *, find_repeats: bool = True) -> str:
         ]
     )
     run = (
-        f"  const blade_lookup::LookupOptions options = {{{'true' if find_repeats else 'false'}}};\n"
+        f"  const blade_lookup::LookupOptions options = {{{bool_text(find_repeats)}}};\n"
         "  return blade_lookup::RunLookup(blade_lookup::plan, options, host, ctx, inputs);"
     )
     return executable_source(

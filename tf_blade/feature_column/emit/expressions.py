@@ -171,6 +171,10 @@ def _character(code: int) -> str:
     return chr(code) if plain else f"\\{code:03o}"
 
 
+def bool_text(value: bool) -> str:
+    return "true" if value else "false"
+
+
 def int64(value: object) -> str:
     """An integer's C++ text."""
     assert isinstance(value, int)

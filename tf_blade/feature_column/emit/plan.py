@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tf_blade.feature_column.emit.expressions import dense_body, int64, stream_body
+from tf_blade.feature_column.emit.expressions import bool_text, dense_body, int64, stream_body
 from tf_blade.feature_column.emit.vocabularies import vocabulary_data
 from tf_blade.feature_column.spec import (
     Bag,
@@ -118,7 +118,7 @@ class PlanPrinter:
         filtered, weighted = stream.keep is not None, stream.weight is not None
         return (
             f"{{{self._source(stream.source)}, {function}, nullptr, "
-            f"{_bool(filtered)}, {_bool(weighted)}, {mine[0] if mine else 0}, {len(mine)}}}"
+            f"{bool_text(filtered)}, {bool_text(weighted)}, {mine[0] if mine else 0}, {len(mine)}}}"
         )
 
     def _source(self, source: Source) -> str:
@@ -146,8 +146,8 @@ class PlanPrinter:
             shape,
             splits,
             row_dims,
-            _bool(complete),
-            _bool(per_element),
+            bool_text(complete),
+            bool_text(per_element),
             rank,
             dims,
             buckets,
@@ -168,13 +168,13 @@ class PlanPrinter:
             bag.dim,
             len(tables),
             self._array("int", tables),
-            _bool(bag.table is not None and bag.table.strategy == "div"),
+            bool_text(bag.table is not None and bag.table.strategy == "div"),
             _COMBINERS[bag.combiner],
-            _bool(bag.empty is not None),
+            bool_text(bag.empty is not None),
             int64(bag.empty or 0),
-            _bool(bag.max_norm is not None),
+            bool_text(bag.max_norm is not None),
             f"static_cast<float>({float(bag.max_norm or 0).hex()})",
-            _bool(bag.binary),
+            bool_text(bag.binary),
             len(places),
             self._array("Place", places),
         ]
@@ -194,7 +194,7 @@ class PlanPrinter:
 
     def _output(self, output: Output) -> str:
         tail = self._array("BladeInt", output.tail)
-        return f"{{{len(output.tail)}, {tail}, {output.width}, {_bool(output.add)}}}"
+        return f"{{{len(output.tail)}, {tail}, {output.width}, {bool_text(output.add)}}}"
 
     # -- messages -------------------------------------------------------------------------
 
@@ -205,7 +205,3 @@ class PlanPrinter:
             names.append(next((b.column for b in bags if b.stream == number), ""))
         names += ["" for _ in self._dense]
         return [*names, ""]
-
-
-def _bool(value: bool) -> str:
-    return "true" if value else "false"
