@@ -8,7 +8,7 @@ A tensor about which no rule says anything stands for itself: it can become an i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -94,14 +94,17 @@ class Interpreter:
         vocabulary_of: VocabularyOf,
         excluded: frozenset[str],
         plain: frozenset[TensorRef] = frozenset(),
+        bounds: Mapping[TensorRef, TensorRef] | None = None,
     ) -> None:
         """Args:
         graph, types: what to look at. Not changed.
         vocabulary_of: contents of the table behind a resource, if they are known.
         excluded: nodes that no lookup may replace; they stand for themselves.
         plain: indices of SparseTensors that stand for themselves, whatever is known of them.
+        bounds: for indices that come without a dense shape, one that holds them.
         """
         self.plain = plain
+        self.bounds = bounds or {}
         self.wanted_plain: set[TensorRef] = set()
         self.graph = graph
         self.types = types

@@ -18,6 +18,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, types_pb2
 
 from tf_blade.clustering import devices
+from tf_blade.feature_column.bounds import add_bounds
 from tf_blade.feature_column.build import Found
 from tf_blade.feature_column.interpret import VocabularyOf
 from tf_blade.feature_column.recognise import found_in, interpret
@@ -116,11 +117,15 @@ def raise_lookups(
     """
     excluded = excluded_nodes(graph, ctx)
     values = interpret(graph, types, vocabulary_of, excluded)
+    graph, bounds = add_bounds(graph, values)
+    if bounds:
+        types.update(ctx.types(graph))
+        values = interpret(graph, types, vocabulary_of, excluded, bounds)
     split = split_joins(graph, values)
     if split is not None:
         graph = split
         types.update(ctx.types(graph))
-        values = interpret(graph, types, vocabulary_of, excluded)
+        values = interpret(graph, types, vocabulary_of, excluded, bounds)
     found = found_in(values)
     result = graph.copy()
     columns: list[ColumnReport] = []

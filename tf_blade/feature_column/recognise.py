@@ -51,12 +51,16 @@ def found_in(m: Interpreter) -> Recognised:
 
 
 def interpret(
-    graph: Graph, types: Types, vocabulary_of: VocabularyOf, excluded: Mapping[str, str]
+    graph: Graph,
+    types: Types,
+    vocabulary_of: VocabularyOf,
+    excluded: Mapping[str, str],
+    bounds: Mapping[TensorRef, TensorRef] | None = None,
 ) -> Interpreter:
-    """The abstract values of a graph's tensors."""
+    """The abstract values of a graph's tensors; `bounds` as `bounds.add_bounds` gives them."""
     plain: frozenset[TensorRef] = frozenset()
     while True:
-        m = Interpreter(graph, types, vocabulary_of, frozenset(excluded), plain)
+        m = Interpreter(graph, types, vocabulary_of, frozenset(excluded), plain, bounds)
         if m.wanted_plain <= plain:
             return m
         plain |= m.wanted_plain

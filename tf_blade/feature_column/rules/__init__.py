@@ -2,6 +2,7 @@
 
 from tf_blade.feature_column.rules import (  # noqa: F401  # importing registers the rules
     bags,
+    bincount,
     clip,
     elements,
     indices,

@@ -170,10 +170,9 @@ def multi_hot(m: Interpreter, node: Node) -> Result:
     if node.op == "Max" and (dims[-1].const or 0) < 1:
         return None  # the maximum of nothing is -inf
     if isinstance(hot, Hot):
-        indices, leading = hot.ids.indices, len(dims) - 1
-        merged = replace(
-            indices, dims=(product(dims[:-1]), dims[-1]), groups=(leading, 1), filled=False
-        )
+        indices = hot.ids.indices
+        groups = (sum(indices.groups[:-1]), indices.groups[-1])
+        merged = replace(indices, dims=(product(dims[:-1]), dims[-1]), groups=groups)
         found = sparse_stream(m, merged, hot.ids.ids, None, complete=True)
     else:
         assert hot.ids is not None

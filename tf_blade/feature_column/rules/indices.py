@@ -124,7 +124,10 @@ def _together(m: Interpreter, indices: Indices, x: Elements) -> bool:
 @rule("StridedSlice")
 def row_ids(m: Interpreter, node: Node) -> Result:
     """indices[:, 0]."""
-    indices = m.known_indices(node.inputs[0])
+    ref = node.inputs[0]
+    indices = m.known_indices(ref)
+    if indices is None and ref in m.bounds:
+        indices = m.own_indices(ref, m.bounds[ref])
     begin, end, step = (m.constant(ref) for ref in node.inputs[1:])
     if indices is None or begin is None or end is None or step is None:
         return None
@@ -185,7 +188,7 @@ def sparse_to_dense(m: Interpreter, node: Node) -> Result:
         return None
     if not indices.dims:
         indices = _of_rank_2(m, indices)
-    if indices is None or indices.filled or any(g != 1 for g in indices.groups):
+    if indices is None or indices.filled or any(g not in (0, 1) for g in indices.groups):
         return None
     return DenseIds(indices, x, default)
 
