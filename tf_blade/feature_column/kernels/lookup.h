@@ -224,8 +224,8 @@ static inline int RunLookup(const LookupPlan& plan, LookupOptions options, const
         static_cast<float*>(host->allocate_output(ctx, o, dims.rank + output.rank, shape));
     if (run.outputs[o] == nullptr) return BLADE_OUT_OF_MEMORY;
   }
-  // Half of a small second-level cache, and rows enough to pay for looking at a stream.
-  constexpr BladeInt kBlockFloats = 32 * 1024, kLeast = 4;
+  // Half of a small second-level cache, but rows enough to pay for looking at a stream.
+  constexpr BladeInt kBlockFloats = 64 * 1024, kLeast = 32;
   run.block = kBlockFloats / row_floats;
   if (run.block < kLeast) run.block = kLeast;
   if (run.block > kMaxBlock) run.block = kMaxBlock;
