@@ -13,8 +13,9 @@ from tensorflow.core.framework import attr_value_pb2
 
 from tf_blade import passes, saved_model
 from tf_blade.feature_column import raising
+from tf_blade.feature_column.bounds import add_bounds
 from tf_blade.feature_column.build import Found
-from tf_blade.feature_column.recognise import recognise
+from tf_blade.feature_column.recognise import found_in, interpret
 from tf_blade.feature_column.reference import Refused, evaluate
 from tf_blade.feature_column.vocabularies import Vocabularies
 from tf_blade.graph.graph import Graph, Node, TensorRef
@@ -89,7 +90,10 @@ class Case:
         if not keywords.get("vocabularies", True):
             vocabularies = lambda _: None  # noqa: E731
         excluded = raising.excluded_nodes(graph, context)
-        found = recognise(graph, context.types(graph), vocabularies, excluded).lookups
+        values = interpret(graph, context.types(graph), vocabularies, excluded)
+        graph, bounds = add_bounds(graph, values)
+        values = interpret(graph, context.types(graph), vocabularies, excluded, bounds)
+        found = found_in(values).lookups
         return cls(path, bundle, region, graph, context, found, excluded, vocabularies)
 
     def ask(self, feeds: Feeds) -> dict[str, np.ndarray]:

@@ -138,3 +138,87 @@ def test_embeddings_of_sequences_have_rows_of_elements(tmp_path):
     assert found.lookup.outputs[0].tail == (8,)
     assert case.check({"ids": np.array([[1, 2, 3], [0, 9, 9]], np.int32)}) == 0
     assert case.check({"ids": np.array([[1]], np.int32)}) == 0
+
+
+@pytest.mark.parametrize("mode", ["multi_hot", "count"])
+def test_keras_counts_ids_in_rows(tmp_path, mode):
+    inputs = keras.Input((3,), dtype="string", name="ids")
+    layer = keras.layers.StringLookup(vocabulary=["a", "b"], output_mode=mode)
+    dense = keras.layers.Dense(2)(layer(inputs))
+    keras.Model(inputs, dense).export(str(tmp_path), verbose=False)
+    case = Case.load(str(tmp_path))
+    (found,) = case.found
+    (bag,) = found.lookup.bags
+    assert bag.binary == (mode == "multi_hot") and bag.table is None
+    ids = strings([[b"a", b"a", b"?"], [b"b", b"", b"a"]])
+    assert case.check({"ids": ids}) == 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_end_with_the_last_that_has_elements_if_they_are_not_filled(tmp_path, weighted):
+    table = tf.Variable(TABLE)
+
+    def look(ids, weights=None):
+        return tf.nn.embedding_lookup_sparse(table, ids, weights, combiner="mean")
+
+    specs = [IDS, WEIGHTS] if weighted else [IDS]
+    function_model(str(tmp_path), look, *specs, table=table)
+    case = Case.load(str(tmp_path))
+    (found,) = case.found
+    (stream,) = found.lookup.streams
+    assert stream.source.complete is False
+    rows = [[1, 2], [], [3], []]
+    feeds = {"ids": sparse(rows)}
+    if weighted:
+        feeds["weights"] = sparse([[0.5, -0.5], [], [2.0], []], np.float32)
+    assert case.check(feeds) == 0
+    nothing = sparse([[], []], np.float32)
+    feeds = {"ids": sparse([[], []]), **({"weights": nothing} if weighted else {})}
+    assert case.check(feeds) == 1
+
+
+def test_indicators_of_sequences(tmp_path):
+    """[B, T] of a SparseTensor of a matrix, as tf_keras' SequenceFeatures makes it."""
+    specs = tf.SparseTensorSpec([None, None], tf.int64)
+
+    def look(ids):
+        shape = tf.shape(ids, tf.int64)
+        cube = tf.sparse.reshape(ids, tf.stack([shape[0], shape[1], tf.reduce_prod(shape[2:])]))
+        return tf.reduce_sum(tf.one_hot(tf.sparse.to_dense(cube, -1), 6), -2)
+
+    function_model(str(tmp_path), look, specs)
+    case = Case.load(str(tmp_path))
+    (found,) = case.found
+    assert found.lookup.streams[0].source.row_dims == 2
+    assert case.check({"ids": sparse([[1, 5], [], [3, 9, 0]])}) == 0
+
+
+@pytest.mark.parametrize("reduce", [tf.reduce_sum, tf.reduce_mean])
+def test_pooled_sequences_of_fixed_length_are_bags(tmp_path, reduce):
+    table = tf.Variable(TABLE)
+
+    def look(ids):
+        mask = tf.expand_dims(tf.cast(ids != 0, tf.float32), 2)
+        masked = tf.reduce_sum(tf.gather(table, ids) * tf.tile(mask, [1, 1, 4]), 1)
+        return tf.concat([reduce(tf.gather(table, ids), 1), masked], 1)
+
+    function_model(str(tmp_path), look, tf.TensorSpec([None, 3], tf.int32, "ids"), table=table)
+    case = Case.load(str(tmp_path))
+    (found,) = case.found
+    plain, masked = found.lookup.bags
+    assert plain.combiner == reduce.__name__.removeprefix("reduce_")
+    assert found.lookup.streams[masked.stream].weight is not None
+    assert case.check({"ids": np.array([[1, 2, 2], [0, 0, 9]], np.int32)}) == 0
+
+
+def test_expressions_that_double_stay_in_tensorflow(tmp_path):
+    table = tf.Variable(TABLE)
+
+    def look(ids):
+        for _ in range(40):
+            ids = ids * ids % 10
+        return tf.concat([tf.gather(table, ids), tf.gather(table, ids) * 2.0], 1)
+
+    function_model(str(tmp_path), look, tf.TensorSpec([None], tf.int64, "ids"), table=table)
+    case = Case.load(str(tmp_path))
+    assert case.check({"ids": np.array([1, 2, 3, 7])}) == 0

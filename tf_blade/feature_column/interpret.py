@@ -28,9 +28,11 @@ from tf_blade.feature_column.values import (
     PartRows,
     Piece,
     Positions,
+    Repeated,
     SparseBase,
     Value,
     Vectors,
+    WeightedRows,
 )
 from tf_blade.graph.constants import const_bytes, const_value
 from tf_blade.graph.graph import Graph, Node, TensorRef
@@ -153,7 +155,7 @@ class Interpreter:
             if value is None:
                 continue
             self._values[TensorRef(node.name, i)] = value
-            if isinstance(value, (Vectors, PartRows, Piece)):
+            if isinstance(value, (Vectors, PartRows, WeightedRows, Piece)):
                 self.behind.add(node.name)
 
     # -- numbering --------------------------------------------------------------------------
@@ -271,7 +273,9 @@ class Interpreter:
             if value.scalar is None:
                 return None
             return Elements(Expr("const", dtype, scalar=value.scalar), dims)  # type: ignore[arg-type]
-        plain = isinstance(value, DenseIds) or (isinstance(value, Distinct) and not value.place)
+        plain = isinstance(value, (DenseIds, Repeated)) or (
+            isinstance(value, Distinct) and not value.place
+        )
         return self.own(ref) if value is None or plain else None
 
     def own(self, ref: TensorRef) -> Elements | None:

@@ -114,12 +114,14 @@ def sparse_stream(
     return m.stream(stream, found[1]), found[1]
 
 
-def dense_stream(m: Interpreter, ids: Elements, per_element: bool) -> tuple[int, Dims] | None:
+def dense_stream(
+    m: Interpreter, ids: Elements, per_element: bool, weight: Elements | None = None
+) -> tuple[int, Dims] | None:
     """The number of a stream of a dense tensor's elements, and the dims of its rows.
 
     Rows are the tensor's rows, or all of its elements.
     """
-    leaves = leaves_of([ids.expr])
+    leaves = leaves_of([ids.expr, None if weight is None else weight.expr])
     if ids.keep is not None or ids.filled or not ids.dims or not leaves:
         return None
     if not per_element:
@@ -133,7 +135,8 @@ def dense_stream(m: Interpreter, ids: Elements, per_element: bool) -> tuple[int,
         found = Dense(leaves, True, rest), ids.dims
     if found is None:
         return None
-    return m.stream(Stream(found[0], as_id(ids.expr)), found[1]), found[1]
+    weights = None if weight is None else weight.expr
+    return m.stream(Stream(found[0], as_id(ids.expr), None, weights), found[1]), found[1]
 
 
 def as_id(expr: Expr) -> Expr:

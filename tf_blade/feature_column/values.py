@@ -212,6 +212,21 @@ class Vectors:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """Elements [B, T, 1], each `times` times along the last dim."""
+
+    elements: Elements
+    times: int
+
+
+@dataclass(frozen=True)
+class WeightedRows:
+    """Rows of a table [B, T, …], one an element of a dense tensor, times their weights."""
+
+    vectors: Vectors
+
+
+@dataclass(frozen=True)
 class Partition:
     """The elements for which `part` is `number`: their `rows`, or, with None, their places."""
 
@@ -308,6 +323,13 @@ class ZerosOf:
     piece: Piece
 
 
+@dataclass(frozen=True)
+class Counts:
+    """The numbers of a piece as integers."""
+
+    piece: Piece
+
+
 @dataclass(frozen=True, eq=False)
 class Constant:
     """A small constant."""
@@ -331,6 +353,8 @@ Value = (
     | DenseIds
     | Distinct
     | Vectors
+    | Repeated
+    | WeightedRows
     | Partition
     | PartRows
     | NormStep
@@ -338,5 +362,6 @@ Value = (
     | Totals
     | Piece
     | ZerosOf
+    | Counts
     | Constant
 )

@@ -8,6 +8,7 @@ from tf_blade.feature_column.rules import (  # noqa: F401  # importing registers
     indices,
     partitions,
     pieces,
+    pooling,
     positions,
     shapes,
     tables,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tf_blade.feature_column.interpret import Interpreter, IntsResult, Result, ints_rule, rule
 from tf_blade.feature_column.sources import dense_stream
 from tf_blade.feature_column.spec import Bag, Expr
-from tf_blade.feature_column.values import Ints, Num, Piece, PiecePart
-from tf_blade.graph.graph import Node
+from tf_blade.feature_column.values import Counts, Ints, Num, Piece, PiecePart
+from tf_blade.graph.graph import Node, TensorRef
 
 
 @ints_rule("Minimum")
@@ -14,9 +14,10 @@ def clamped(m: Interpreter, node: Node) -> IntsResult:
     """Minimum(c, Maximum(c, x))  ->  c."""
     for a, b in (node.inputs, node.inputs[::-1]):
         limit, other = m.scalar(a), m.graph.nodes[b.node]
-        if isinstance(limit, int) and other.op == "Maximum" and m.may_replace(other.name):
-            if limit in (m.scalar(ref) for ref in other.inputs):
-                return Ints((Num(limit),), scalar=True)
+        if not isinstance(limit, int) or other.op != "Maximum":
+            continue
+        if limit in (m.scalar(ref) for ref in other.inputs):
+            return Ints((Num(limit),), scalar=True)
     return None
 
 
@@ -28,7 +29,8 @@ def dense_bincount(m: Interpreter, node: Node) -> Result:
     if ids is None or not isinstance(size, Ints) or array is None or array.size:
         return None
     width = size.values[0].const
-    if width is None or width <= 0 or m.dtype(weights) != "f32":
+    dtype = m.dtype(weights)
+    if width is None or width <= 0 or dtype not in ("f32", "i32", "i64"):
         return None
     if len(ids.dims) != 2 or not _not_negative(m, ids.expr):
         return None
@@ -36,7 +38,16 @@ def dense_bincount(m: Interpreter, node: Node) -> Result:
     if found is None:
         return None
     bag = Bag(found[0], width, binary=node.attrs["binary_output"].b, column=node.name)
-    return Piece((PiecePart(width, bag=bag),), found[1], found[1], (width,))
+    piece = Piece((PiecePart(width, bag=bag),), found[1], found[1], (width,))
+    return piece if dtype == "f32" else Counts(piece)
+
+
+@rule("Cast")
+def as_floats(m: Interpreter, node: Node) -> Result:
+    """Counts, which are far below 2^24, as f32."""
+    counts = m.value(node.inputs[0])
+    is_f32 = m.dtype(TensorRef(node.name)) == "f32"
+    return counts.piece if isinstance(counts, Counts) and is_f32 else None
 
 
 def _not_negative(m: Interpreter, expr: Expr) -> bool:

@@ -27,6 +27,8 @@ BINARY = {
     "LogicalOr": "or",
 }
 UNARY = {"Neg": "neg", "Abs": "abs", "LogicalNot": "not"}
+# An operand that is used twice is there twice: longer expressions stay in TensorFlow.
+MAX_OPERATIONS = 100
 TRUE = Expr("const", "bool", scalar=True)
 
 
@@ -48,6 +50,8 @@ def make(expr: Expr, *operands: Elements) -> Elements | None:
             return None
     if len(main) > 1 and first.dims == ():
         return None  # two scalars from outside: nothing says which rows they belong to
+    if sum(1 for o in operands for _ in o.expr.walk()) > MAX_OPERATIONS:
+        return None
     default = None
     if first.filled is not None:
         defaults = tuple(o.expr if o.expr.op == "const" else o.default for o in operands)

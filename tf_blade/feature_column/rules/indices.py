@@ -80,10 +80,10 @@ def _grouped(old: Dims, groups: tuple[int, ...], new: Dims) -> tuple[int, ...] |
     """How many of the base's dims each new dim spans; None if one splits an old dim."""
     result, at = [], 0
     for i, dim in enumerate(new):
-        end = len(old) if i == len(new) - 1 else at
-        while i < len(new) - 1 and end < len(old) and product(old[at:end]) != dim:
-            end += 1
-        if product(old[at:end]) != dim:
+        # As few old dims as will do; none at all only for a new dim of 1.
+        ends = [*range(at + 1, len(old) + 1), at] if i < len(new) - 1 else [len(old)]
+        end = next((e for e in ends if product(old[at:e]) == dim), None)
+        if end is None:
             return None
         spans = groups[at:end]
         result.append(-1 if -1 in spans else sum(spans))

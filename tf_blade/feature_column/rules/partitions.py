@@ -30,7 +30,7 @@ def partition(m: Interpreter, node: Node) -> Result:
     count = m.attr_int(node, "num_partitions")
     part = m.elements(node.inputs[1])
     data = m.value(node.inputs[0])
-    if not isinstance(data, Coordinates):
+    if not isinstance(data, Coordinates) or data.of != data.dims:
         data = m.elements(node.inputs[0])
     if part is None or data is None or len(part.dims) != 1 or data.dims != part.dims:
         return None
