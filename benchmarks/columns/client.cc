@@ -102,6 +102,11 @@ namespace {
 
 constexpr int kAhead = 12;  // ids between a prefetch and its use
 
+void Prefetch(const Gather& column, int64_t at) {
+  const float* row = column.table + column.ids[at] * column.dim;
+  for (int64_t part = 0; part < column.dim; part += 16) __builtin_prefetch(row + part);
+}
+
 template <int kDim>
 void GatherColumn(const Gather& column, int64_t begin, int64_t end, float* __restrict__ out,
                   int64_t width) {
@@ -109,10 +114,7 @@ void GatherColumn(const Gather& column, int64_t begin, int64_t end, float* __res
   for (int64_t row = begin; row < end; ++row) {
     float sum[kDim] = {};  // in registers: the loops over kDim are unrolled and vectorised
     for (int64_t at = column.splits[row]; at < column.splits[row + 1]; ++at) {
-      if (at + kAhead < last) {
-        const float* next = column.table + column.ids[at + kAhead] * kDim;
-        for (int part = 0; part < kDim; part += 16) __builtin_prefetch(next + part);
-      }
+      if (at + kAhead < last) Prefetch(column, at + kAhead);
       const float* from = column.table + column.ids[at] * kDim;
       for (int part = 0; part < kDim; ++part) sum[part] += from[part];
     }
@@ -126,6 +128,11 @@ void GatherBlock(const Gather* columns, int count, int64_t begin, int64_t end, f
                  int64_t width) {
   for (int index = 0; index < count; ++index) {
     const Gather& column = columns[index];
+    if (index + 1 < count) {  // its first ids have nobody else to ask for them in time
+      const Gather& next = columns[index + 1];
+      const int64_t first = next.splits[begin], last = next.splits[end];
+      for (int64_t at = first; at < last && at < first + kAhead; ++at) Prefetch(next, at);
+    }
     switch (column.dim) {
       case 8:
         GatherColumn<8>(column, begin, end, out, width);

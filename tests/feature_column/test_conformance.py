@@ -1,7 +1,8 @@
 """Every kind of column, in every form, gives TensorFlow's answer or TensorFlow's error.
 
 Each group of cases is one SavedModel with a signature for each case (`conformance/`), optimised as
-a user would do it. Both models are fed the usual and the edges (`conformance/scenarios.py`).
+a user would do it, with generated kernels or the library's. Both models are fed the usual and the
+edges (`conformance/scenarios.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ RTOL, ATOL = 2e-5, 2e-6
 def pair(group: str) -> models.Pair:
     folder = Path(tempfile.mkdtemp(prefix=f"tf_blade_{group}_"))
     models.write_group(group, folder / "original")
-    return models.optimize(folder / "original", folder / "optimized")
+    return models.optimize(folder / "original", folder / "optimized", models.GROUPS[group])
 
 
 def assert_same(expected: models.Outcome, found: models.Outcome, about: str) -> None:

@@ -27,7 +27,7 @@ def test_random_columns_answer_as_tensorflow_does(kinds):
     with tempfile.TemporaryDirectory(prefix="tf_blade_columns_") as folder:
         original = Path(folder) / "original"
         save.save_graph([("input_layer", case)], original)
-        pair = models.optimize(original, Path(folder) / "optimized")
+        pair = models.optimize(original, Path(folder) / "optimized", "codegen")
         for scenario in SCENARIOS:
             if scenario.fits(case.features):
                 expected, found = pair.outcomes(

@@ -49,7 +49,13 @@ _FUNCTIONS: dict[str, Callable[[], list[Any]]] = {
     "keras": lambda: list(functions.keras_layers()),
     "lookups": lambda: list(functions.lookups()),
 }
-GROUPS = ("graph", *_FUNCTIONS)
+# Group -> how its lookups run (Config.lookups). The first two hold the same kinds of columns.
+GROUPS = {
+    "graph": "library",
+    "dense_features": "codegen",
+    "keras": "codegen",
+    "lookups": "codegen",
+}
 
 
 @dataclass(frozen=True)
@@ -89,11 +95,11 @@ def write_group(group: str, directory: Path) -> None:
         save.save_functions(_FUNCTIONS[group](), directory)
 
 
-def optimize(original: Path, optimized: Path) -> Pair:
+def optimize(original: Path, optimized: Path, lookups: str) -> Pair:
     """Optimises without the check and timing of `optimize`: this is the check."""
     # One target: compiling hundreds of small clusters is most of the time this takes.
     targets = tf_blade.Config().cpu_targets[:1]
-    config = tf_blade.Config(check=False, timing_seconds=0, cpu_targets=targets)
+    config = tf_blade.Config(check=False, timing_seconds=0, cpu_targets=targets, lookups=lookups)
     made = tf_blade.optimize(str(original), str(optimized), config=config)
     return Pair(optimized, load_saved_model(str(original), None), made.model)
 
