@@ -267,6 +267,42 @@ static inline void CountIds(const BagPlan& bag, const BagRows& rows) {
   }
 }
 
+// Copies or adds n floats.
+static inline void CopyFloats(const float* from, BladeInt n, float* to, bool add) {
+  if (!add) {
+    __builtin_memcpy(to, from, static_cast<U64>(n) * sizeof(float));
+  } else {
+    for (BladeInt i = 0; i < n; ++i) to[i] += from[i];
+  }
+}
+
+template <int lanes>
+static inline void RepeatVectors(const float* row, BladeInt n, BladeInt stride, int rows) {
+  float* to = const_cast<float*>(row);
+  for (int r = 1; r < rows; ++r) {
+    to += stride;
+    for (BladeInt at = 0; at < n; at += lanes) {
+      const BladeInt from = at + lanes <= n ? at : n - lanes;  // the last one may overlap
+      typename VectorOf<lanes>::type v;
+      LoadVector(row + from, &v);
+      StoreVector(v, to + from);
+    }
+  }
+}
+
+// Copies a row of n floats to those that follow it, `rows` in all.
+static inline void RepeatRow(float* row, BladeInt n, BladeInt stride, int rows) {
+  constexpr BladeInt kLong = 256;  // floats that are worth a call
+  if (n > kLong || n < 4) {
+    float* to = row;
+    for (int r = 1; r < rows; ++r) CopyFloats(row, n, to += stride, false);
+  } else if (n < kLanes) {
+    RepeatVectors<4>(row, n, stride, rows);
+  } else {
+    RepeatVectors<kLanes>(row, n, stride, rows);
+  }
+}
+
 }  // namespace
 }  // namespace blade_lookup
 

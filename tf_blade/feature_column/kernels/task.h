@@ -369,24 +369,13 @@ class Task {
         }
       }
       if (times > 1 || item.copies == item.rows) continue;
-      const float* from = At(bag.places[p], item.row);
-      for (int r = 1; r < item.copies; ++r) {
-        CopyFloats(from, bag.dim, At(bag.places[p], item.row + r), false);
-      }
+      RepeatRow(At(bag.places[p], item.row), bag.dim, output.width, item.copies);
     }
     return true;
   }
 
   float* At(const Place& place, BladeInt row) const {
     return run_.outputs[place.output] + row * plan_.outputs[place.output].width + place.offset;
-  }
-
-  static void CopyFloats(const float* from, BladeInt n, float* to, bool add) {
-    if (!add) {
-      __builtin_memcpy(to, from, static_cast<U64>(n) * sizeof(float));
-    } else {
-      for (BladeInt i = 0; i < n; ++i) to[i] += from[i];
-    }
   }
 
   // -- rows that are longer than the stage, which is empty meanwhile ----------------------------
