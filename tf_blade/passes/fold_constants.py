@@ -39,9 +39,9 @@ def fold_constants(graph: Graph, ctx: PassContext) -> Graph:
     _fold_shapes(graph, types, inside, ctx)
     foldable = _foldable(graph, types, inside)
     wanted = _boundary(graph, foldable)
-    for ref, value in _evaluate(graph, foldable, wanted).items():
-        _store(graph, ref, value)
-        ctx.counts["fold_constants"] += 1
+    values = _evaluate(graph, foldable, wanted)
+    graph.redirect({ref: _store(graph, ref, value) for ref, value in values.items()})
+    ctx.counts["fold_constants"] += len(values)
     return graph
 
 
@@ -60,13 +60,7 @@ def _fold_shapes(graph: Graph, types: Types, inside: set[str], ctx: PassContext)
             types[TensorRef(const.name)] = TensorInfo(dtype, value.shape)
             replaced[TensorRef(node.name, i)] = TensorRef(const.name)
             ctx.counts["fold_constants"] += 1
-        if all(TensorRef(node.name, i) in replaced for i in range(len(node.inputs))):
-            graph.redirect(
-                {
-                    TensorRef(node.name, i): replaced[TensorRef(node.name, i)]
-                    for i in range(len(node.inputs))
-                }
-            )
+    graph.redirect(replaced)
 
 
 def _shape_value(op: str, info: TensorInfo) -> np.ndarray | None:
@@ -176,9 +170,8 @@ def _session_config() -> config_pb2.ConfigProto:
     return config
 
 
-def _store(graph: Graph, ref: TensorRef, value: np.ndarray) -> None:
+def _store(graph: Graph, ref: TensorRef, value: np.ndarray) -> TensorRef:
     node = graph.nodes[ref.node]
     dtype = tf.as_dtype(graph.output_dtypes(node)[ref.index])
     const = const_node(graph.unique_name(f"{ref.node}/folded"), value, dtype)
-    graph.add(const)
-    graph.redirect({ref: TensorRef(const.name)})
+    return TensorRef(graph.add(const).name)

@@ -40,8 +40,10 @@ def freeze_variables(graph: Graph, ctx: PassContext) -> Graph:
             reads.setdefault(name, []).append(node)
             variables[name] = variable
     # Small ones first: if the budget runs out, as many reads as possible are gone.
+    replaced: dict[TensorRef, TensorRef] = {}
     for name in sorted(reads, key=lambda n: variables[n].nbytes):
-        _freeze(graph, name, variables[name], reads[name], inside, ctx)
+        replaced.update(_freeze(graph, name, variables[name], reads[name], inside, ctx))
+    graph.redirect(replaced)  # once: each looks at the whole graph
     return graph
 
 
@@ -70,7 +72,8 @@ def _freeze(
     reads: list[Node],
     inside: set[str],
     ctx: PassContext,
-) -> None:
+) -> dict[TensorRef, TensorRef]:
+    """Adds the Const; returns what stands in for the reads."""
     replaced: dict[TensorRef, TensorRef] = {}
     by_value = [n for n in reads if _reads_value(n, variable)]
     if by_value and ctx.budget.take(variable.nbytes):
@@ -89,7 +92,7 @@ def _freeze(
             const = graph.add(const_node(graph.unique_name(f"{node.name}/frozen"), shape, dtype))
             const.controls = list(node.controls)
             replaced[TensorRef(node.name)] = TensorRef(const.name)
-    graph.redirect(replaced)
+    return replaced
 
 
 def _reads_value(node: Node, variable: Variable) -> bool:
