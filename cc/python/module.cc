@@ -83,6 +83,61 @@ py::array ToNumpy(StandaloneOutput& output, const py::dtype& dtype,
   return py::array(dtype, dims, owner.release()->data(), capsule);
 }
 
+// An object array of bytes as a tensor of strings. The bytes are not copied.
+class Strings {
+ public:
+  explicit Strings(const py::array& array) : array_(py::array::ensure(array, py::array::c_style)) {
+    PyObject* const* objects = static_cast<PyObject* const*>(array_.data());
+    strings_.resize(array_.size());
+    for (py::ssize_t i = 0; i < array_.size(); ++i) {
+      char* data;
+      Py_ssize_t size;
+      if (PyBytes_AsStringAndSize(objects[i], &data, &size) != 0) throw py::error_already_set();
+      unsigned char* raw = strings_[i].raw;
+      const uint64_t view = static_cast<uint64_t>(size) << 2 | 3;
+      std::memcpy(raw, &view, sizeof(view));
+      std::memcpy(raw + 8, &data, sizeof(data));
+    }
+  }
+  const void* data() const { return strings_.data(); }
+
+ private:
+  py::array array_;
+  std::vector<blade_lookup::TString> strings_;
+};
+
+// Arrays as the ABI has them: strings are object arrays of bytes.
+class Inputs {
+ public:
+  explicit Inputs(const std::vector<py::array>& arrays) {
+    strings_.reserve(arrays.size());
+    dims_.reserve(arrays.size());
+    for (const py::array& array : arrays) {
+      dims_.emplace_back(array.shape(), array.shape() + array.ndim());
+      BladeTensor tensor = {nullptr, dims_.back().data(), static_cast<int>(array.ndim()), 0};
+      if (array.dtype().kind() == 'O') {
+        tensor.data = const_cast<void*>(strings_.emplace_back(array).data());
+        tensor.dtype = BLADE_STRING;
+        arrays_.push_back(array);
+      } else {
+        arrays_.push_back(Dense(array, "input " + std::to_string(tensors_.size())));
+        tensor.data = const_cast<void*>(arrays_.back().data());
+        tensor.dtype = DTypeOf(array.dtype());
+      }
+      tensors_.push_back(tensor);
+    }
+  }
+
+  const std::vector<BladeTensor>& tensors() const { return tensors_; }
+  const std::vector<py::array>& arrays() const { return arrays_; }
+
+ private:
+  std::vector<py::array> arrays_;
+  std::vector<Strings> strings_;
+  std::vector<std::vector<BladeInt>> dims_;
+  std::vector<BladeTensor> tensors_;
+};
+
 class PyExecutable {
  public:
   explicit PyExecutable(const py::bytes& container) {
@@ -107,21 +162,13 @@ class PyExecutable {
                              const std::vector<int>& constant_inputs) {
     CheckCount("inputs", arrays.size(), executable_->n_inputs());
     CheckCount("output_dtypes", output_dtypes.size(), executable_->n_outputs());
-    std::vector<py::array> dense;
-    std::vector<std::vector<BladeInt>> dims(arrays.size());
-    std::vector<BladeTensor> inputs;
-    for (size_t i = 0; i < arrays.size(); ++i) {
-      dense.push_back(Dense(arrays[i], "input " + std::to_string(i)));
-      dims[i].assign(dense[i].shape(), dense[i].shape() + dense[i].ndim());
-      inputs.push_back({const_cast<void*>(dense[i].data()), dims[i].data(),
-                        static_cast<int>(dense[i].ndim()), DTypeOf(dense[i].dtype())});
-    }
+    const Inputs inputs(arrays);
     for (const int index : constant_inputs) {
       if (index < 0 || index >= executable_->n_inputs()) {
         throw py::index_error("constant_inputs: there is no input " + std::to_string(index));
       }
       // What is packed is known by its address, which must not be given to another array.
-      owners_.emplace(dense[index].data(), dense[index]);
+      owners_.emplace(inputs.arrays()[index].data(), inputs.arrays()[index]);
     }
     std::vector<int> dtypes;
     for (size_t i = 0; i < output_dtypes.size(); ++i) {
@@ -133,14 +180,14 @@ class PyExecutable {
     int status;
     {
       py::gil_scoped_release release;
-      status = run.Execute(inputs);
+      status = run.Execute(inputs.tensors());
     }
     if (status == BLADE_OUT_OF_MEMORY) throw std::bad_alloc();
     if (status > 0) throw Refused(executable_->Reason(status));
     if (status != BLADE_OK) throw std::runtime_error(executable_->Reason(status));
     std::vector<py::array> outputs;
     for (size_t i = 0; i < output_dtypes.size(); ++i) {
-      outputs.push_back(ToNumpy(run.outputs()[i], output_dtypes[i], dense));
+      outputs.push_back(ToNumpy(run.outputs()[i], output_dtypes[i], inputs.arrays()));
     }
     return outputs;
   }
@@ -158,29 +205,6 @@ class PyExecutable {
   std::map<const void*, py::array> owners_;  // of packed constants
 };
 
-// An object array of bytes as a tensor of strings. The bytes are not copied.
-class Strings {
- public:
-  explicit Strings(const py::array& array) : array_(py::array::ensure(array, py::array::c_style)) {
-    PyObject* const* objects = static_cast<PyObject* const*>(array_.data());
-    strings_.resize(array_.size());
-    for (py::ssize_t i = 0; i < array_.size(); ++i) {
-      char* data;
-      Py_ssize_t size;
-      if (PyBytes_AsStringAndSize(objects[i], &data, &size) != 0) throw py::error_already_set();
-      unsigned char* raw = strings_[i].raw;
-      const uint64_t view = static_cast<uint64_t>(size) << 2 | 3;
-      std::memcpy(raw, &view, sizeof(view));
-      std::memcpy(raw + 8, &data, sizeof(data));
-    }
-  }
-  const void* data() const { return strings_.data(); }
-
- private:
-  py::array array_;
-  std::vector<blade_lookup::TString> strings_;
-};
-
 class PyLookup {
  public:
   explicit PyLookup(const std::string& text) {
@@ -195,42 +219,24 @@ class PyLookup {
     if (arrays.size() < static_cast<size_t>(lookup_->n_inputs())) {
       throw py::value_error("the lookup has " + std::to_string(lookup_->n_inputs()) + " inputs");
     }
-    std::vector<py::array> dense;
-    std::vector<Strings> strings;
-    std::vector<std::vector<BladeInt>> dims;
-    std::vector<BladeTensor> inputs;
-    strings.reserve(arrays.size());
-    dims.reserve(arrays.size());
-    for (const py::array& array : arrays) {
-      dims.emplace_back(array.shape(), array.shape() + array.ndim());
-      BladeTensor input = {nullptr, dims.back().data(), static_cast<int>(array.ndim()), 0};
-      if (array.dtype().kind() == 'O') {
-        input.data = const_cast<void*>(strings.emplace_back(array).data());
-        input.dtype = BLADE_STRING;
-      } else {
-        dense.push_back(Dense(array, "input " + std::to_string(inputs.size())));
-        input.data = const_cast<void*>(dense.back().data());
-        input.dtype = DTypeOf(array.dtype());
-      }
-      inputs.push_back(input);
-    }
+    const Inputs inputs(arrays);
     const std::vector<int> dtypes(lookup_->n_outputs(), BLADE_F32);
     StandaloneRun run(
         [&](const BladeHost& host, void* ctx, const BladeTensor* tensors) {
           return lookup_->Run(host, ctx, tensors, find_repeats);
         },
-        static_cast<int>(inputs.size()), dtypes, PoolOf(threads));
+        static_cast<int>(arrays.size()), dtypes, PoolOf(threads));
     int status;
     {
       py::gil_scoped_release release;
-      status = run.Execute(inputs);
+      status = run.Execute(inputs.tensors());
     }
     if (status == BLADE_OUT_OF_MEMORY) throw std::bad_alloc();
     if (status > 0) throw Refused(lookup_->Reason(status));
     if (status != BLADE_OK) throw std::runtime_error(lookup_->Reason(status));
     std::vector<py::array> outputs;
     for (StandaloneOutput& output : run.outputs()) {
-      outputs.push_back(ToNumpy(output, py::dtype::of<float>(), dense));
+      outputs.push_back(ToNumpy(output, py::dtype::of<float>(), inputs.arrays()));
     }
     return {std::move(outputs), run.repeated_rows()};
   }
