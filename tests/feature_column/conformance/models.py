@@ -49,13 +49,7 @@ _FUNCTIONS: dict[str, Callable[[], list[Any]]] = {
     "keras": lambda: list(functions.keras_layers()),
     "lookups": lambda: list(functions.lookups()),
 }
-# Group -> how its lookups run (Config.lookups). The first two hold the same kinds of columns.
-GROUPS = {
-    "graph": "library",
-    "dense_features": "codegen",
-    "keras": "codegen",
-    "lookups": "codegen",
-}
+GROUPS = ("graph", *_FUNCTIONS)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,14 @@ KINDS = {
     for case in column_cases()
     if "input_layer" in case.layers and not case.scope and case.name != "together"
 }
+# Those that no value makes fail, so that one doesn't hide what the others do.
+TOLERANT = {
+    name: case
+    for name, case in KINDS.items()
+    if name != "weighted_dense"  # its weights must be as many as its values that aren't missing
+    and all(feature.takes == "all" for feature in case.features.values())
+    and not any(feature.filled for feature in case.features.values())
+}
 
 
 def column_set(kinds: Sequence[str]) -> ColumnCase:
