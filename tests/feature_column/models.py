@@ -203,7 +203,7 @@ def _named(names: Sequence[str], word: str) -> str:
 
 
 def _is_sparse(value: Any) -> bool:
-    return isinstance(value, tf.SparseTensor | v1.SparseTensorValue)
+    return isinstance(value, tf.SparseTensor | tf.compat.v1.SparseTensorValue)
 
 
 def ask(path: str, feeds: Feeds) -> dict[str, np.ndarray]:
@@ -232,11 +232,11 @@ def strings(values: Any) -> np.ndarray:
     return np.array(values, object)
 
 
-def sparse(rows: Sequence[Sequence[Any]], dtype: Any = np.int64) -> v1.SparseTensorValue:
+def sparse(rows: Sequence[Sequence[Any]], dtype: Any = np.int64) -> tf.compat.v1.SparseTensorValue:
     """A SparseTensor of ragged rows."""
     indices = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
     width = max([*map(len, rows), 1])
-    return v1.SparseTensorValue(
+    return tf.compat.v1.SparseTensorValue(
         np.array(indices, np.int64).reshape(-1, 2),
         np.array([v for row in rows for v in row], dtype),
         np.array([len(rows), width], np.int64),

@@ -42,9 +42,11 @@ def compiled(lookups: list[Lookup]) -> list[_runtime.Executable]:
         jobs=2,
         extra_flags=["-O1"],
     )
+    executables = []
     for result, source in zip(results, sources, strict=True):
         assert not isinstance(result, CompileError), f"{result}\n{source[-4000:]}"
-    return [_runtime.Executable(result.executable) for result in results]
+        executables.append(_runtime.Executable(result.executable))
+    return executables
 
 
 @pytest.fixture(scope="module")
