@@ -182,8 +182,19 @@ static inline double CyclesOfRow(const Run& run) {
   return cycles;
 }
 
-static inline void RunRows(const void* args, BladeInt begin, BladeInt end) {
+// Rows of a piece, the unit in which rows are shared out: so many that looking at each stream,
+// which a task does once a block however few rows it has, is a small part of its work.
+static inline BladeInt RowsOfPiece(const Run& run, double cycles_of_row) {
+  constexpr double kStream = 1000, kShare = 0.2;
+  const double fixed = kStream * static_cast<double>(run.plan->n_streams);
+  const BladeInt rows = static_cast<BladeInt>(fixed / (kShare * cycles_of_row)) + 1;
+  return rows < run.rows ? rows : run.rows;
+}
+
+static inline void RunPieces(const void* args, BladeInt begin, BladeInt end) {
   Run* run = static_cast<Run*>(const_cast<void*>(args));
+  begin *= run->piece;
+  end = end * run->piece < run->rows ? end * run->piece : run->rows;
   const int n = run->plan->n_streams;
   BladeInt* cursors =
       static_cast<BladeInt*>(__builtin_alloca(2 * sizeof(BladeInt) * static_cast<U64>(n + 1)));
@@ -204,6 +215,7 @@ static inline int RunLookup(const LookupPlan& plan, LookupOptions options, const
              reinterpret_cast<SourceRun*>(temp),
              reinterpret_cast<TableRun*>(temp + sources),
              reinterpret_cast<float**>(temp + sources + tables),
+             0,
              0,
              0,
              options.find_repeats,
@@ -229,7 +241,10 @@ static inline int RunLookup(const LookupPlan& plan, LookupOptions options, const
   run.block = kBlockFloats / row_floats;
   if (run.block < kLeast) run.block = kLeast;
   if (run.block > kMaxBlock) run.block = kMaxBlock;
-  host->parallel_for(ctx, run.rows, CyclesOfRow(run), RunRows, &run);
+  const double cycles = CyclesOfRow(run);
+  run.piece = RowsOfPiece(run, cycles);
+  host->parallel_for(ctx, (run.rows - 1) / run.piece + 1, cycles * static_cast<double>(run.piece),
+                     RunPieces, &run);
   if (run.repeated > 0) host->count(ctx, BLADE_EVENT_REPEATED_ROWS, run.repeated);
   return run.refusal;
 }

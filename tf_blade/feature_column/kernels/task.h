@@ -28,6 +28,7 @@ struct Run {
   float** outputs;
   BladeInt rows;
   BladeInt block;  // rows of a block
+  BladeInt piece;  // rows that are one unit of parallel_for
   bool find_repeats;
   // These are read and written atomically.
   int refusal;        // BLADE_OK, or the first that was found
