@@ -21,6 +21,7 @@ from tf_blade.report import (
 
 _WIDTH = 110
 _MAX_CLUSTERS, _MAX_REASONS, _MAX_OPS = 12, 12, 6
+_MAX_COLUMNS = 40
 
 
 def render(report: Report) -> str:
@@ -42,6 +43,8 @@ def report_renderable(report: Report) -> RenderableType:
     clusters = [c for region in report.regions for c in region.clusters]
     if clusters:
         parts.append(_clusters(report))
+    if any(region.columns for region in report.regions):
+        parts.append(_columns(report))
     if any(region.nodes_left for region in report.regions):
         parts.append(_left_out(report))
     parts.append(checks_table(report))
@@ -98,6 +101,21 @@ def _clusters(report: Report) -> Table:
         )
     if len(listed) > _MAX_CLUSTERS:
         table.add_row(f"… {len(listed) - _MAX_CLUSTERS} more", *[""] * 6)
+    return table
+
+
+def _columns(report: Report) -> Table:
+    """Fused columns by kind, and a line for each of the others."""
+    table = _table("Embedding columns", "columns", "kind", "run by", "which, and why")
+    listed = [column for region in report.regions for column in region.columns]
+    fused = Counter(column.kind for column in listed if column.fused)
+    for kind, count in fused.most_common():
+        table.add_row(str(count), kind, "a fused lookup", "")
+    others = [column for column in listed if not column.fused]
+    for column in others[:_MAX_COLUMNS]:
+        table.add_row("1", column.kind, "TensorFlow", f"{column.name}: {column.reason}")
+    if len(others) > _MAX_COLUMNS:
+        table.add_row(str(len(others) - _MAX_COLUMNS), "", "TensorFlow", "… more: see the JSON")
     return table
 
 
@@ -205,7 +223,16 @@ def _footer(report: Report) -> Text:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", expand=False)
     for column in columns:
-        numeric = column in ("nodes", "after", "clusters", "inside", "left", "gemms", "compile")
+        numeric = column in (
+            "nodes",
+            "after",
+            "clusters",
+            "inside",
+            "left",
+            "gemms",
+            "compile",
+            "columns",
+        )
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     return table
 

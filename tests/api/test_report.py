@@ -3,7 +3,7 @@ import math
 
 from tests.api.fakes import one_cluster
 from tf_blade import Report
-from tf_blade.report import Baseline, CheckReport, LatencyReport, OutputCheck
+from tf_blade.report import Baseline, CheckReport, ColumnReport, LatencyReport, OutputCheck
 
 
 def full_report() -> Report:
@@ -40,6 +40,19 @@ def test_json_with_keys_of_a_newer_version_is_read():
     data["from_the_future"] = {"a": 1}
     data["regions"][0]["clusters"][0]["colour"] = "green"
     assert Report.from_json(json.dumps(data)).cluster_count == 1
+
+
+def test_columns_are_counted_by_kind_and_those_left_out_have_a_line_each():
+    report = full_report()
+    report.regions[0].columns = [
+        ColumnReport("age/lookup", "embedding", True),
+        ColumnReport("job/lookup", "embedding", True),
+        ColumnReport("home/lookup", "linear", False, "its table is not float32"),
+    ]
+    assert Report.from_json(report.to_json()).regions[0].columns == report.regions[0].columns
+    lines = [" ".join(line.split()) for line in str(report).splitlines()]
+    assert any("2 │ embedding │ a fused lookup" in line for line in lines)
+    assert any("home/lookup: its table is not float32" in line for line in lines)
 
 
 def test_the_table_names_clusters_reasons_check_latency_and_baseline():
