@@ -38,7 +38,6 @@ _Attr = attr_value_pb2.AttrValue
 
 # Constants up to this size are copied into the fallback, larger ones are passed to it.
 _COPIED_BYTES = 4096
-_TABLES = ("HashTableV2",)
 _INPUT_OPS = (ARG, "Placeholder", "PlaceholderWithDefault", "PlaceholderV2")
 # Ops of columns, for the report of those that were not fused.
 _COLUMN_OPS = ("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN", "ResourceGather")
@@ -238,9 +237,6 @@ class _Cone:
 
     def _is_outside(self, ref: TensorRef) -> bool:
         node = self._graph.nodes[ref.node]
-        if node.op in _TABLES and node.attrs["shared_name"].s and not node.controls:
-            # Found by its name wherever it is run, and not run at all unless the fallback is.
-            return False
         if node.name in self._excluded or node.op in _INPUT_OPS:
             return True
         if self._graph.output_dtypes(node)[ref.index] == types_pb2.DT_RESOURCE:
