@@ -22,6 +22,7 @@ class BladeLookupOp : public OpKernel {
     tensorflow::NameAttrList fallback;
     OP_REQUIRES_OK(ctx, ctx->GetAttr("fallback", &fallback));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("columns", &columns_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("find_repeats", &find_repeats_));
     if (columns_.empty()) columns_ = name();
     fallback_ = std::make_unique<blade::Fallback>(std::move(fallback));
     counters_ = blade::ClusterCounters::For(columns_);
@@ -33,7 +34,7 @@ class BladeLookupOp : public OpKernel {
     if (lookup_ != nullptr) {
       const int status = blade::OpCall(ctx, lookup_->n_inputs(), nullptr, counters_)(
           [this](const BladeHost& host, void* call, const BladeTensor* inputs) {
-            return lookup_->Run(host, call, inputs);
+            return lookup_->Run(host, call, inputs, find_repeats_);
           });
       if (status == BLADE_OK) {
         counters_->CountLaunch();
@@ -73,6 +74,7 @@ class BladeLookupOp : public OpKernel {
   }
 
   std::string columns_;
+  bool find_repeats_ = true;
   std::shared_ptr<const blade::Lookup> lookup_;
   std::string load_error_;  // why lookup_ is null
   std::unique_ptr<blade::Fallback> fallback_;

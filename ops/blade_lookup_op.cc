@@ -11,6 +11,7 @@ REGISTER_OP("BladeLookup")
     .Attr("lookup: string")
     .Attr("output_shapes: list(shape) = []")
     .Attr("columns: string = ''")
+    .Attr("find_repeats: bool = true")
     .SetShapeFn(blade::DeclaredShapes)
     .Doc(R"doc(
 Looks up a group of feature columns in one pass, or runs the original subgraph where that can't be
@@ -22,4 +23,5 @@ lookup: What to compute, as tf_blade.feature_column.text writes it. Inputs after
   resources that only the fallback reads.
 output_shapes: What is known of the outputs' shapes; empty when nothing is.
 columns: The group's name, for messages and counters.
+find_repeats: Whether to look for columns that hold the same in every row, and compute them once.
 )doc");
