@@ -77,6 +77,7 @@ def optimize_saved_model(
     )
     for item in work:
         report.regions.append(item.finish(compiled))
+        report.warnings += item.warnings
     for name in signatures:
         reached = [r.function for r in regions if name in r.signature_names]
         report.signatures.append(SignatureReport(name, regions=reached))
@@ -98,6 +99,7 @@ class _Work:
     lowered: list[LoweredCluster] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     clusters_found: int = 0
+    warnings: list[str] = field(default_factory=list)
 
     @classmethod
     def start(
@@ -117,7 +119,7 @@ class _Work:
         graph = pipeline.run(original, context)
         types = context.types(graph)
         known = vocabularies.of_region(region, graph)
-        raised = raise_graph(graph, types, context, known, config, first[1])
+        raised = raise_graph(graph, types, context, known, config, first[1], region.served)
         graph = raised.graph
         columns = [ColumnReport(c.name, c.kind, c.fused, c.reason) for c in raised.columns]
         work = cls(region, len(original), graph, types, raised.lookups, columns)
@@ -214,6 +216,11 @@ class _Work:
             report.executable_bytes = len(result.executable)
             report.compile_seconds = result.seconds
             report.cached = result.cached
+        elif isinstance(result, CompileError):
+            self.warnings.append(
+                f"lookup '{lookup.name}' runs on the library's kernels: its code did not "
+                f"compile: {result}"
+            )
         return report
 
     def _describe(self, lowered: LoweredCluster) -> ClusterReport:

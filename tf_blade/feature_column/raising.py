@@ -10,7 +10,7 @@ assigns, v1 control flow, other devices than the CPU, and a lookup of a single o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,6 +18,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, function_pb2, types_pb2
 
 from tf_blade.clustering import devices
+from tf_blade.clustering.company import find_company
 from tf_blade.feature_column.bounds import add_bounds
 from tf_blade.feature_column.build import Found
 from tf_blade.feature_column.interpret import VocabularyOf
@@ -101,6 +102,7 @@ def raise_lookups(
     vocabulary_of: VocabularyOf = lambda _: None,
     *,
     first: int = 0,
+    served: Sequence[Collection[str]] = (),
     make_node: Callable[[LookupCall], Node] = blade_lookup_node,
 ) -> tuple[Graph, list[ColumnReport]]:
     """Replaces lookups by one node each, named blade_lookup_N.
@@ -111,6 +113,7 @@ def raise_lookups(
       ctx: facts about its variables.
       vocabulary_of: contents of the table behind a resource tensor, where they are known.
       first: number of the first node, so that names are unique in a model of several graphs.
+      served: in a main graph, for each signature the names of its outputs in `graph.outputs`.
       make_node: builds the node; for tests and for other ops.
 
     Returns: the graph, and a line for each column.
@@ -126,7 +129,7 @@ def raise_lookups(
         graph = split
         types.update(ctx.types(graph))
         values = interpret(graph, types, vocabulary_of, excluded, bounds)
-    found = found_in(values)
+    found = found_in(values, find_company(graph, served) if served else None)
     result = graph.copy()
     columns: list[ColumnReport] = []
     added = 0

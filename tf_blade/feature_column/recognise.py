@@ -44,9 +44,13 @@ def recognise(
     return found_in(interpret(graph, types, vocabulary_of, excluded or {}))
 
 
-def found_in(m: Interpreter) -> Recognised:
-    """The lookups of a graph whose abstract values are known."""
-    lookups = [build(m, group) for group in _groups(m, _roots(m))]
+def found_in(m: Interpreter, company: Mapping[str, int] | None = None) -> Recognised:
+    """The lookups of a graph whose abstract values are known.
+
+    Args:
+      company: nodes of different numbers share no lookup (`clustering.company`).
+    """
+    lookups = [build(m, group) for group in _groups(m, _roots(m), company or {})]
     return Recognised(lookups, frozenset(m.behind))
 
 
@@ -91,7 +95,7 @@ def _roots(m: Interpreter) -> list[tuple[TensorRef, Piece]]:
 
 
 def _groups(
-    m: Interpreter, roots: list[tuple[TensorRef, Piece]]
+    m: Interpreter, roots: list[tuple[TensorRef, Piece]], company: Mapping[str, int]
 ) -> list[list[tuple[TensorRef, Piece]]]:
     """Those whose rows are as many: their dims are equal, or stand side by side in one tensor."""
     leader: dict[Dims, Dims] = {}
@@ -113,9 +117,10 @@ def _groups(
             for piece in joined[1:]:
                 if len(piece.row_dims) == len(joined[0].row_dims):
                     leader[find(piece.row_dims)] = find(joined[0].row_dims)
-    groups: dict[Dims, list[tuple[TensorRef, Piece]]] = {}
+    groups: dict[tuple[Dims, int | None], list[tuple[TensorRef, Piece]]] = {}
     for ref, piece in roots:
-        groups.setdefault(find(piece.row_dims), []).append((ref, piece))
+        key = find(piece.row_dims), company.get(ref.node)
+        groups.setdefault(key, []).append((ref, piece))
     return list(groups.values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import tensorflow as tf
@@ -59,6 +60,7 @@ def raise_graph(
     vocabulary_of: VocabularyOf,
     config: Config,
     first: int,
+    served: Sequence[Collection[str]] = (),
 ) -> RaisedGraph:
     """Finds the lookups of a graph; their nodes are numbered from `first`.
 
@@ -66,6 +68,7 @@ def raise_graph(
       graph: after the passes. Not changed; its library gets the fallbacks.
       types: of its tensors; those of the new nodes are added.
       vocabulary_of: contents of the table behind a resource tensor, where they are known.
+      served: in a main graph, for each signature the names of its outputs in `graph.outputs`.
     """
     if config.lookups == "off":
         return RaisedGraph(graph)
@@ -80,7 +83,7 @@ def raise_graph(
         return node
 
     raised, columns = raise_lookups(
-        graph, types, context, vocabulary_of, first=first, make_node=make_node
+        graph, types, context, vocabulary_of, first=first, served=served, make_node=make_node
     )
     return RaisedGraph(raised, [_print(call, config) for call in calls], columns)
 
