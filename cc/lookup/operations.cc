@@ -87,6 +87,11 @@ bool Division(const Instruction& in, void* const* registers, int n) {
   return Binary<T, T, f>(in, registers, n);
 }
 
+template <class T>
+T Div(T a, T b) {
+  return a / b;
+}
+
 // -- comparisons, logic ---------------------------------------------------------------------
 
 using Bool = unsigned char;
@@ -127,6 +132,14 @@ bool Select(const Instruction& in, void* const* registers, int n) {
   const T* b = Arg<T>(in, registers, 2);
   T* r = Result<T>(in, registers);
   for (int i = 0; i < n; ++i) r[i] = condition[i] ? a[i] : b[i];
+  return true;
+}
+
+template <class T>
+bool Require(const Instruction& in, void* const* registers, int n) {
+  const Bool* condition = Arg<Bool>(in, registers, 0);
+  if (std::find(condition, condition + n, Bool{0}) != condition + n) return false;
+  std::copy_n(Arg<T>(in, registers, 1), n, Result<T>(in, registers));
   return true;
 }
 
@@ -271,6 +284,7 @@ template <class T>
 Function ForType(const std::string& name, ElementType result) {
   if (name == "const") return Const<T>;
   if (name == "select") return Select<T>;
+  if (name == "require") return Require<T>;
   if (name == "eq") return Binary<Bool, T, Eq<T>>;
   if (name == "ne") return Binary<Bool, T, Ne<T>>;
   if constexpr (!std::is_same_v<T, View>) {
@@ -281,6 +295,9 @@ Function ForType(const std::string& name, ElementType result) {
   }
   if constexpr (std::is_same_v<T, int64_t>) {
     if (name == "find") return FindInt;
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (name == "div") return Binary<T, T, Div<T>>;
   }
   if constexpr (std::is_same_v<T, View>) {
     if (name == "hash_fast") return HashFast;
@@ -329,7 +346,8 @@ const Signature* SignatureOf(const std::string& name) {
       {"cast", {1, '*'}},        {"eq", {2, 'b'}},        {"ne", {2, 'b'}},
       {"lt", {2, 'b'}},          {"le", {2, 'b'}},        {"gt", {2, 'b'}},
       {"ge", {2, 'b'}},          {"and", {2, '='}},       {"or", {2, '='}},
-      {"not", {1, '='}},         {"select", {3, '='}},
+      {"not", {1, '='}},         {"select", {3, '='}},    {"div", {2, '='}},
+      {"require", {2, '='}},
   };
   const auto found = signatures.find(name);
   return found == signatures.end() ? nullptr : &found->second;
@@ -366,7 +384,7 @@ Function FindOperation(const std::string& name, ElementType result,
     return fail("has the wrong number of operands");
   }
   std::vector<ElementType> operands = args;
-  if (name == "select") {
+  if (name == "select" || name == "require") {
     if (operands[0] != ElementType::kBool) return fail("needs a bool condition");
     operands.erase(operands.begin());
   }
@@ -379,6 +397,33 @@ Function FindOperation(const std::string& name, ElementType result,
     return fail("has no such dtype");
   }
   return function;
+}
+
+void CopyConstants(const Instruction& in, int64_t begin, int n, void* to) {
+  const auto copy = [&](auto* result) {
+    const size_t count = in.constants.size();
+    size_t at = static_cast<size_t>(begin) % count;
+    for (int i = 0; i < n; ++i) {
+      const Scalar& scalar = in.constants[at];
+      using T = std::remove_reference_t<decltype(*result)>;
+      if constexpr (std::is_floating_point_v<T>) {
+        result[i] = static_cast<T>(scalar.real);
+      } else {
+        result[i] = static_cast<T>(scalar.integer);
+      }
+      if (++at == count) at = 0;
+    }
+  };
+  switch (in.type) {
+    case ElementType::kI32:
+      return copy(static_cast<int32_t*>(to));
+    case ElementType::kI64:
+      return copy(static_cast<int64_t*>(to));
+    case ElementType::kF32:
+      return copy(static_cast<float*>(to));
+    default:
+      return copy(static_cast<double*>(to));
+  }
 }
 
 Function HashOfDecimal(ElementType integer) {

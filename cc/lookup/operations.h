@@ -10,9 +10,12 @@
 namespace blade {
 
 // The loop for an operation with operands of these types, or null, with a message, when there is
-// none. A "value" has no loop and isn't asked for.
+// none. A "value" and "constants" have no loop and aren't asked for.
 Instruction::Function FindOperation(const std::string& name, ElementType result,
                                     const std::vector<ElementType>& args, std::string* error);
+
+// The "constants" of elements from number `begin` on, n of them.
+void CopyConstants(const Instruction& in, int64_t begin, int n, void* to);
 
 // AsString then StringToHashBucketFast, on integers.
 Instruction::Function HashOfDecimal(ElementType integer);

@@ -171,12 +171,10 @@ class LookupParser {
     if (operation.name == "value") {
       fields.at = in_.Number<int>(0);
     } else if (operation.name == "const") {
-      if (operation.type == ElementType::kString) {
-        fields.scalar.bytes = in_.Bytes();
-      } else if (operation.type == ElementType::kF32 || operation.type == ElementType::kF64) {
-        fields.scalar.real = in_.Real();
-      } else {
-        fields.scalar.integer = in_.Number<int64_t>();
+      fields.scalar = ReadScalar(operation.type);
+    } else if (operation.name == "constants") {
+      for (int n = in_.Count(); in_.ok() && n > 0; --n) {
+        fields.constants.push_back(ReadScalar(operation.type));
       }
     } else if (operation.name == "find") {
       const int vocabulary = in_.Index(strings_.size());
@@ -199,6 +197,18 @@ class LookupParser {
       }
     }
     return operation;
+  }
+
+  Scalar ReadScalar(ElementType type) {
+    Scalar scalar;
+    if (type == ElementType::kString) {
+      scalar.bytes = in_.Bytes();
+    } else if (type == ElementType::kF32 || type == ElementType::kF64) {
+      scalar.real = in_.Real();
+    } else {
+      scalar.integer = in_.Number<int64_t>();
+    }
+    return scalar;
   }
 
   // 64 bits, written as a signed or an unsigned number.

@@ -60,6 +60,12 @@ bool Program::Build(const std::vector<Operation>& operations,
         *error = "a value isn't there, or has another dtype";
         return false;
       }
+    } else if (operation.name == "constants") {
+      if (instruction.constants.empty() || operation.type == ElementType::kString ||
+          operation.type == ElementType::kBool) {
+        *error = "there are no constants, or they aren't numbers";
+        return false;
+      }
     } else {
       instruction.run = FindOperation(operation.name, operation.type, types, error);
       if (instruction.run == nullptr) return false;
@@ -131,6 +137,8 @@ bool Program::Run(const void* const* values, int64_t begin, int n, char* memory,
     registers[i] = memory + offsets_[i] * static_cast<size_t>(n);
     if (instruction.run != nullptr) {
       if (!instruction.run(instruction, registers, n)) return false;
+    } else if (!instruction.constants.empty()) {
+      CopyConstants(instruction, begin, n, registers[i]);
     } else if (instruction.type == ElementType::kString) {
       const TString* from = static_cast<const TString*>(values[instruction.at]) + begin;
       View* to = static_cast<View*>(registers[i]);

@@ -24,7 +24,7 @@ struct Scalar {
 struct Instruction {
   using Function = bool (*)(const Instruction&, void* const* registers, int n);
 
-  Function run = nullptr;  // null: the value is in the source, number `at`
+  Function run = nullptr;  // null: the value is in the source, number `at`, or in `constants`
   ElementType type;        // of the result
   int at = 0;              // a "value"'s
   int result = 0;          // number of the register
@@ -33,6 +33,7 @@ struct Instruction {
   uint64_t buckets = 0;
   uint64_t key[2] = {};
   std::vector<float> boundaries;
+  std::vector<Scalar> constants;  // numbers; they stand for "constants", which has no `run`
   const blade_lookup::StringTable* strings = nullptr;
   const blade_lookup::IntTable* ints = nullptr;
 };
@@ -42,7 +43,7 @@ struct Operation {
   std::string name;  // a key of EXPRESSIONS in spec.py
   ElementType type;
   std::vector<int> args;  // numbers of earlier operations
-  Instruction fields;     // at, scalar, buckets, key, boundaries, strings, ints
+  Instruction fields;     // at, scalar, buckets, key, boundaries, constants, strings, ints
 };
 
 // Straight-line code for some expressions. Immutable; any number of threads may run it.
@@ -64,7 +65,7 @@ class Program {
   // Whether the result i is the source's value 0 as it is.
   bool IsValue0(int i) const {
     const Instruction& instruction = instructions_[results_[i]];
-    return instruction.run == nullptr && instruction.at == 0;
+    return instruction.run == nullptr && instruction.constants.empty() && instruction.at == 0;
   }
 
   // The results of elements [begin, begin + n), n <= kBlock, are put where results[i] points

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -128,13 +128,20 @@ def _stream(case: Case) -> Stream:
         dtypes = [case.pick(["string", "i64", "i32"])]
         dtypes += [case.pick(["f32", "i64", "f64"]) for _ in range(case.rng.integers(0, 3))]
         source = _source(case, dtypes)
-    exprs = Expressions(case, dtypes)
+    exprs = Expressions(case, dtypes, _row_length(case, source))
     ids = exprs.ids(modulus=case.pick([6, 6, 6, 8]))
     if not isinstance(source, Cross) and dtypes[0] == "string" and case.chance(0.1):
         ids = Expr("value", "string")  # only good for a cross
     keep = exprs.any("bool", 2) if case.chance(0.5) else None
     weight = exprs.any("f32", 1) if case.chance(0.4) else None
     return Stream(source, ids, keep, weight)
+
+
+def _row_length(case: Case, source: Source) -> int:
+    """How many elements each row has, if all have as many."""
+    if not isinstance(source, Dense) or source.per_element:
+        return 0
+    return int(np.prod(case.inputs[source.values[0]].shape[1:]))
 
 
 def _source(case: Case, dtypes: list[str]) -> Source:
@@ -197,11 +204,16 @@ def _sparse(case: Case, values: Callable, row_dims: int) -> Sparse:
 
 
 class Expressions:
-    """Random expressions over a source's values."""
+    """Random expressions over a source's values.
 
-    def __init__(self, case: Case, dtypes: list[str]) -> None:
+    Attributes:
+      row: elements of a row, 0 if rows have different numbers of them.
+    """
+
+    def __init__(self, case: Case, dtypes: list[str], row: int) -> None:
         self.case = case
         self.dtypes = dtypes
+        self.row = row
 
     def ids(self, modulus: int) -> Expr:
         """i64, mostly in [0, modulus)."""
@@ -220,6 +232,9 @@ class Expressions:
         return self.case.pick(options)()
 
     def const(self, dtype: str) -> Expr:
+        if 0 < self.row <= 40 and dtype in _NUMBERS and self.case.chance(0.5):
+            values = self.case.values(dtype, (self.row,)).tolist()
+            return Expr("constants", dtype, constants=tuple(values))
         value = self.case.values(dtype, ()).item()
         return Expr("const", dtype, scalar=value)
 
@@ -244,22 +259,31 @@ class Expressions:
                 "select", dtype, (any_("bool", depth), any_(dtype, depth), any_(dtype, depth))
             )
 
+        def require() -> Expr:
+            # Mostly of what holds: a refusal says little of all else.
+            true = Expr("const", "bool", scalar=True)
+            condition = any_("bool", depth) if self.case.chance(0.02) else true
+            return Expr("require", dtype, (condition, any_(dtype, depth)))
+
         if dtype == "string":
             numbers = ["i32", "i64"]
-            return [lambda: Expr("as_string", dtype, (any_(pick(numbers), depth),)), select]
+            text = Expr("as_string", dtype, (any_(pick(numbers), depth),))
+            return [lambda: text, select, require]
         if dtype == "bool":
             every = [*_NUMBERS, "string", "bool"]
             orders = [compare(op, [*_NUMBERS]) for op in ("lt", "le", "gt", "ge")]
             equal = [compare(op, every) for op in ("eq", "ne")] * 2
             return [*orders, *equal, same("and"), same("or"), same("not", 1), cast, select]
         found = [same(op) for op in ("add", "sub", "mul", "maximum", "minimum")]
-        found += [same("neg", 1), same("abs", 1), cast, select]
+        found += [same("neg", 1), same("abs", 1), cast, select, require]
+        if dtype in ("f32", "f64"):
+            by = Expr("const", dtype, scalar=pick([0.5, -4.0]))
+            found.append(lambda: Expr("div", dtype, (any_(dtype, depth), by)))
         if dtype in ("i32", "i64"):
-            divisor = [2, 3, -1, -5, 7]
-            by = Expr("const", dtype, scalar=pick(divisor))
+            divisor = Expr("const", dtype, scalar=pick([2, 3, -1, -5, 7]))
 
             def divide(op: str) -> Callable[[], Expr]:
-                return lambda: Expr(op, dtype, (any_(dtype, depth), by))
+                return lambda: Expr(op, dtype, (any_(dtype, depth), divisor))
 
             found += [divide("floor_mod"), divide("floor_div")]
         if dtype == "i32":
@@ -329,7 +353,9 @@ def _outputs(case: Case) -> tuple[Output, ...]:
 def _dense_part(case: Case, offset: int) -> Part:
     width = case.pick([1, 1, 3, 1500])
     dtypes = [case.pick(["f32", "f32", "i64"]), "f32"]
-    expr = Expressions(case, dtypes).any("f32", 2) if case.chance(0.5) else Expr("value", "f32")
+    expr = (
+        Expressions(case, dtypes, width).any("f32", 2) if case.chance(0.5) else Expr("value", "f32")
+    )
     if not any(e.op == "value" for e in expr.walk()):
         expr = Expr("value", "f32", at=1)
     used = sorted({e.at for e in expr.walk() if e.op == "value"})
@@ -343,4 +369,4 @@ def _dense_part(case: Case, offset: int) -> Part:
 def _renumber(expr: Expr, numbers: dict[int, int]) -> Expr:
     args = tuple(_renumber(arg, numbers) for arg in expr.args)
     at = numbers[expr.at] if expr.op == "value" else expr.at
-    return Expr(expr.op, expr.dtype, args, at, expr.scalar, expr.buckets, expr.key, expr.boundaries)
+    return replace(expr, args=args, at=at)

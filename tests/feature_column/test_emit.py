@@ -116,6 +116,15 @@ def test_every_expression_is_tensorflow_s():
         for t, x in (("f32", f32), ("f64", f64))
     ]
     exprs += [
+        f(Expr("div", t, (x, const(t, scalar))))
+        for scalar in (0.7, 0.0, -3.0)
+        for t, x in (("f32", f32), ("f64", f64))
+    ]
+    exprs += [
+        f(Expr("add", t, (x, Expr("constants", t, constants=(c,)))))
+        for t, x, c in (("i64", small, -7), ("i32", i32, 5), ("f32", f32, 0.1), ("f64", f64, 0.1))
+    ]
+    exprs += [
         f(Expr(op, t, (x,)))
         for op in ("neg", "abs")
         for t, x in (("i64", small), ("i32", i32), ("f32", f32), ("f64", f64))
@@ -177,6 +186,33 @@ def test_a_division_by_zero_is_refused():
     np.testing.assert_array_equal(run(executable, lookup, [ones * 6, ones * 3])[0], ones * 2)
     with pytest.raises(_runtime.Refused, match="no value"):
         run(executable, lookup, [ones, ones * 0])
+
+
+def test_what_is_required_and_does_not_hold_is_refused():
+    known = Expr("ge", "bool", (value("f32"), const("f32", 0.0)))
+    whole = Expr("cast", "i32", (Expr("require", "f32", (known, value("f32"))),))
+    lookup = element_wise([Expr("cast", "f32", (whole,))], ("f32",))
+    (executable,) = compiled([lookup])
+    numbers = np.array([[2.75], [0.0]], np.float32)
+    np.testing.assert_array_equal(run(executable, lookup, [numbers])[0], [[2], [0]])
+    for wrong in (-1.0, np.nan):
+        with pytest.raises(_runtime.Refused, match="no value"):
+            run(executable, lookup, [np.array([[1.0], [wrong]], np.float32)])
+
+
+def test_constants_go_by_the_place_in_a_row():
+    constants = Expr("constants", "i64", constants=(0, 10, 20))
+    stream = Stream(Dense((0,), dims=(3,)), Expr("add", "i64", (value("i64"), constants)))
+    means = Expr("constants", "f32", constants=(0.5, -1.0, 4.0))
+    centred = Expr("sub", "f32", (Expr("cast", "f32", (value("i64"),)), means))
+    parts = (Part(0, 30, bag=0), Part(30, 3, dense=centred))
+    lookup = Lookup(("i64",), (stream,), (Bag(0, 30),), (Output(parts, (33,)),))
+    (executable,) = compiled([lookup])
+    for rows in (np.arange(600).reshape(200, 3) % 10, np.tile([3, 1, 2], (50, 1))):
+        found = run(executable, lookup, [rows], threads=3)[0]
+        np.testing.assert_array_equal(found, reference.evaluate(lookup, [rows])[0])
+        hot = np.eye(30, dtype=np.float32)[np.add(rows, [0, 10, 20])].sum(axis=1)
+        np.testing.assert_array_equal(found, np.hstack([hot, rows - np.float32([0.5, -1, 4])]))
 
 
 def test_refusals_name_the_column():

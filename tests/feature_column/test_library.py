@@ -259,6 +259,23 @@ def test_a_division_by_zero_is_refused():
     check(lookup, [i64([4]), i64([3]), table(3, 4)])
 
 
+def test_what_is_required_of_any_element_and_does_not_hold_is_refused():
+    positive = Expr("ge", "bool", (VALUE, Expr("const", "i64")))
+    kept = Stream(Dense((0,)), Expr("require", "i64", (positive, VALUE)), keep=positive)
+    lookup = one_bag(kept, ("i64",), 4)
+    check(lookup, [i64([4, 0]), table(5, 4)])
+    refused(lookup, [i64([4, -1]), table(5, 4)], "an expression has no value")
+
+
+def test_constants_go_by_the_place_in_a_row():
+    constants = Expr("constants", "i64", constants=(0, 10, 20))
+    lookup = one_bag(
+        Stream(Dense((0,), dims=(3,)), Expr("add", "i64", (VALUE, constants))), ("i64",), 4
+    )
+    check(lookup, [np.arange(600).reshape(200, 3) % 10, table(30, 4)], threads=3)
+    check(lookup, [np.tile(i64(3, 1, 2), (50, 1)), table(30, 4)])
+
+
 def test_a_row_with_very_many_crosses_is_refused():
     part = Stream(Dense((0,)), VALUE)
     streams = (part, part, Stream(Cross((0, 1), 3, 7), VALUE))

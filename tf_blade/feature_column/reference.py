@@ -92,6 +92,7 @@ _OPS: dict[str, Callable[..., tf.Tensor]] = {
     "floor_div": tf.math.floordiv,
     "maximum": tf.maximum,
     "minimum": tf.minimum,
+    "div": tf.divide,
     "neg": tf.negative,
     "abs": tf.abs,
     "eq": tf.equal,
@@ -130,6 +131,12 @@ def _expr(
         return values[expr.at]
     if expr.op == "const":
         return np.full(count, expr.scalar, _DTYPES[expr.dtype])
+    if expr.op == "constants":
+        _require(count % len(expr.constants) == 0, "rows have another number of elements")
+        return np.resize(np.array(expr.constants, _DTYPES[expr.dtype]), count)
+    if expr.op == "require":
+        _require(bool(args[0].all()), "what is required of elements")
+        return args[1]
     if expr.op == "find":
         return _find(vocabularies[expr.at], args[0], int(expr.scalar))
     tensors = [_tensor(value, arg.dtype) for value, arg in zip(args, expr.args, strict=True)]

@@ -31,6 +31,9 @@ EXPRESSIONS = {
     # leaves
     "value": 0,  # element of the source's values number `at`
     "const": 0,  # `scalar`
+    # number i of `constants` for element i of each row: of a dense part, or of Dense rows that are
+    # not per_element; rows have as many elements
+    "constants": 0,
     # strings and tables
     "as_string": 1,  # integer -> decimal text, as AsString
     "hash_fast": 1,  # string -> Fingerprint64(s) mod `buckets`, as StringToHashBucketFast
@@ -45,9 +48,10 @@ EXPRESSIONS = {
     "floor_div": 2,
     "maximum": 2,
     "minimum": 2,
+    "div": 2,  # of floats
     "neg": 1,
     "abs": 1,
-    "cast": 1,  # to `dtype`
+    "cast": 1,  # to `dtype`; of a float to an integer only where that holds it
     # comparisons -> bool; eq and ne on strings too
     "eq": 2,
     "ne": 2,
@@ -59,6 +63,9 @@ EXPRESSIONS = {
     "or": 2,
     "not": 1,
     "select": 3,  # condition, then, else
+    # condition, value: the value. The run is refused unless the condition holds for all elements of
+    # the source, those that are not kept too.
+    "require": 2,
 }
 DTYPES = ("i32", "i64", "f32", "f64", "bool", "string")
 
@@ -81,6 +88,7 @@ class Expr:
     buckets: int = 0
     key: tuple[int, int] = (0, 0)
     boundaries: tuple[float, ...] = ()
+    constants: tuple[int | float, ...] = ()
 
     def walk(self) -> Iterator[Expr]:
         """The expression's parts, operands first."""

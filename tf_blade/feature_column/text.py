@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tf_blade.feature_column.spec import (
     Bag,
@@ -19,6 +20,7 @@ from tf_blade.feature_column.spec import (
     Output,
     Part,
     Ragged,
+    Scalar,
     Source,
     Sparse,
     Stream,
@@ -110,7 +112,9 @@ def _fields(expr: Expr) -> Iterator[str]:
     if expr.op == "value":
         yield str(expr.at)
     elif expr.op == "const":
-        yield _scalar(expr)
+        yield _scalar(expr.dtype, expr.scalar)
+    elif expr.op == "constants":
+        yield _list([_scalar(expr.dtype, scalar) for scalar in expr.constants])
     elif expr.op == "find":
         yield f"{expr.at} {expr.scalar!r}"
     elif expr.op == "hash_fast":
@@ -121,10 +125,10 @@ def _fields(expr: Expr) -> Iterator[str]:
         yield _list([_float(boundary) for boundary in expr.boundaries])
 
 
-def _scalar(expr: Expr) -> str:
-    if isinstance(expr.scalar, bytes):
-        return _bytes(expr.scalar)
-    return _float(expr.scalar) if expr.dtype in ("f32", "f64") else str(int(expr.scalar))
+def _scalar(dtype: str, scalar: Scalar) -> str:
+    if isinstance(scalar, bytes):
+        return _bytes(scalar)
+    return _float(scalar) if dtype in ("f32", "f64") else str(int(scalar))
 
 
 def _optional(value: str | None) -> str:
@@ -160,4 +164,4 @@ def _part(part: Part) -> str:
 def _renumber(expr: Expr, numbers: dict[int, int]) -> Expr:
     args = tuple(_renumber(arg, numbers) for arg in expr.args)
     at = numbers[expr.at] if expr.op == "value" else expr.at
-    return Expr(expr.op, expr.dtype, args, at, expr.scalar, expr.buckets, expr.key, expr.boundaries)
+    return replace(expr, args=args, at=at)

@@ -26,7 +26,7 @@ _SIGNS = {
     "and": "&&",
     "or": "||",
 }
-_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
+_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
 def stream_body(stream: Stream, hashed: bool, vocabularies: Sequence[str]) -> str:
@@ -86,6 +86,14 @@ class _Loop:
         of = expr.args[0].dtype if expr.args else dtype
         if op == "value":
             return self._value(expr)
+        if op == "constants":
+            of_type = f"static_cast<{TYPES[dtype]}>"
+            items = ", ".join(f"{of_type}({_number(item)})" for item in expr.constants)
+            self._before.append(f"static const {TYPES[dtype]} {name}_of[] = {{{items}}};")
+            return f"{name}_of[(begin + i) % {len(expr.constants)}]"
+        if op == "require":
+            self._inside.append(f"if (!{args[0]}) return false;")
+            return args[1]
         if op == "as_string":
             self._inside.append(f"char {name}_text[kMaxDecimal];")
             return f"Decimal({args[0]}, {name}_text)"
@@ -180,6 +188,10 @@ def int64(value: object) -> str:
     assert isinstance(value, int)
     # The smallest integer has no literal of its own.
     return f"(-{2**63 - 1} - 1)" if value == -(2**63) else str(int(value))
+
+
+def _number(value: int | float) -> str:
+    return _double(value) if isinstance(value, float) else int64(value)
 
 
 def _float(value: float) -> str:
