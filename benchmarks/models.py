@@ -14,6 +14,8 @@ definition and only its original is timed.
   models                how many were tried
   wrong                 answers outside the tolerance of `compare.py`, or a crash, at any size
   failed                of these: no answer at all (a crash, an error)
+  stock_fails           TensorFlow itself doesn't run the original on this machine: neither wrong
+                        nor failed
   falling_back          have a cluster whose original subgraph ran in its place
   unchanged             came out as they went in
   min_speedup           over all models and sizes; wrong ones included, failed ones not
@@ -95,6 +97,7 @@ def summarize(rows: list[dict[str, Any]]) -> dict[str, float]:
         "models": len(models),
         "wrong": len({row["model"] for row in rows if row["wrong"]}),
         "failed": len({row["model"] for row in rows if "error" in row}),
+        "stock_fails": len({row["model"] for row in rows if row.get("stock_fails")}),
         "falling_back": len({row["model"] for row in rows if row.get("fallbacks")}),
         "unchanged": sum(bool(row.get("unchanged")) for row in models.values()),
         "min_speedup": min(speedups, default=float("nan")),
@@ -131,13 +134,25 @@ def _run_case(
             about |= _about_report(done, unchanged)
         rows = _step("measure", case, optimized, scratch, seconds, arguments.quick, unchanged)
     except _StepError as error:
-        return [about | {"size": "", "wrong": True, "message": str(error), "error": str(error)}]
+        about |= {"size": "", "message": str(error)}
+        if _stock_fails(case, scratch):
+            return [about | {"wrong": False, "stock_fails": True}]
+        return [about | {"wrong": True, "error": str(error)}]
     finally:
         shutil.rmtree(optimized, ignore_errors=True)
     if unchanged:
         one = {"value": 1.0, "low": 1.0, "high": 1.0}
         rows = [row | {"speedup": one} for row in rows]
     return [about | row for row in rows]
+
+
+def _stock_fails(case: cases.ModelCase, scratch: Path) -> bool:
+    """Whether TensorFlow can't run the original on this machine either."""
+    try:
+        _step("measure", case, case.saved_model, scratch, 0.1, True, True)
+    except _StepError:
+        return True
+    return False
 
 
 class _StepError(Exception):
@@ -261,6 +276,8 @@ def _speedup(row: dict[str, Any]) -> str:
 def _remark(row: dict[str, Any]) -> str:
     if row["wrong"]:
         return f"[red]WRONG[/red] {row['message']}"
+    if row.get("stock_fails"):
+        return f"TensorFlow fails on the original: {row['message']}"
     if row.get("unchanged"):
         return f"unchanged: {row['outcome_reason']}"
     if row.get("fallbacks"):

@@ -25,6 +25,7 @@ from tf_blade.saved_model import MetaGraph, Signature
 from tf_blade.signatures import choose_signatures, computation, keeps_state, read_meta_graph
 from tf_blade.sources import Source, open_source
 from tf_blade.timing import compare_latency, worth_keeping
+from tf_blade.trial import is_risky, require_survival
 
 
 class Driver(Protocol):
@@ -190,6 +191,8 @@ class _Job:
         self.progress("load the original")
         # Before any work: a model that TensorFlow can't load or feeds that it can't take are the
         # user's to mend.
+        if is_risky(self.meta_graph, self.signatures):
+            require_survival(self.source.directory, self.config.tags or (), self.signatures)
         original = self._load(self.source.directory)
         plans = self._plan(original, given)
         report = self._drive(staging)

@@ -16,6 +16,7 @@ SUMMARY = {
     "models",
     "wrong",
     "failed",
+    "stock_fails",
     "falling_back",
     "unchanged",
     "min_speedup",
@@ -152,13 +153,15 @@ def test_summary_counts_models_once_and_speed_ups_by_row():
         row("b", 1.0, nodes=10, clustered_nodes=0, unchanged=True, optimize_seconds=1.0),
         row("c", nodes=0) | {"wrong": True, "error": "crash"},
         row("d", 4.0, nodes=20, clustered_nodes=15) | {"wrong": True},
+        row("e", stock_fails=True, message="crash"),
     ]
     summary = models.summarize(rows)
     assert set(summary) == SUMMARY
     assert summary == {
-        "models": 4,
+        "models": 5,
         "wrong": 2,
         "failed": 1,
+        "stock_fails": 1,
         "falling_back": 1,
         "unchanged": 1,
         "min_speedup": 0.5,

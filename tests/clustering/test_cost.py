@@ -161,6 +161,27 @@ def test_what_grappler_fuses_into_a_convolution_is_left_beside_it(last):
         assert left_out[name] == "TensorFlow fuses it into Conv2D 'conv', which stays outside"
 
 
+@pytest.mark.parametrize("pad", ["none", "before", "residual"])
+def test_a_residual_beside_a_pad_may_go_into_a_cluster(pad):
+    def build():
+        x = tf.compat.v1.placeholder(tf.float32, [None, 8, 8, 16], name="x")
+        w = tf.constant(np.ones((3, 3, 16, 16), np.float32), name="w")
+        y, padding = x, "SAME"
+        if pad == "before":
+            y, padding = tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]], name="pad"), "VALID"
+        y = tf.nn.bias_add(tf.nn.conv2d(y, w, 1, padding, name="conv"), tf.zeros(16), name="bias")
+        residual = x
+        if pad == "residual":
+            residual = tf.pad(x[..., :8], [[0, 0], [0, 0], [0, 0], [0, 8]], name="residual")
+        return [tf.square(tf.negative(tf.add(y, residual, name="sum"), name="n"), name="y")]
+
+    clusters, left_out = default_cost(build)
+    inside = {name for cluster in members(clusters) for name in cluster}
+    assert {"n", "y"} <= inside
+    assert ("sum" in inside) == (pad != "none")
+    assert left_out["bias"] == "TensorFlow fuses it into Conv2D 'conv', which stays outside"
+
+
 def test_a_convolution_read_twice_is_not_fused_by_grappler():
     def build():
         x = tf.compat.v1.placeholder(tf.float32, [None, 8, 8, 3], name="x")

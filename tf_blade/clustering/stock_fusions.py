@@ -4,6 +4,11 @@ The remapper turns Conv2D + BiasAdd + Relu (and its relatives) into one _FusedCo
 MatMul + BiasAdd + Relu into _FusedMatMul, when each inner result has one reader. If the anchor
 stays outside a cluster, taking its followers into one would cost a pass over memory that stock
 TensorFlow doesn't pay.
+
+The Add of a residual is an exception where a Pad feeds it or the convolution. The oneDNN graph pass
+of TensorFlow 2.21 (MklLayoutRewritePass) merges any Pad that _FusedConv2D reads as if it were the
+convolution's, and crashes when there is an Add among what was fused. A model may be served on a
+machine with oneDNN, whatever it was optimised on; so such an Add may go into a cluster.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from tf_blade.graph.graph import Graph, Node
 
 _CONVOLUTIONS = frozenset({"Conv2D", "DepthwiseConv2dNative", "Conv3D"})
 _BIASES = frozenset({"BiasAdd", "Add", "AddV2", "FusedBatchNorm", "FusedBatchNormV3"})
+_RESIDUALS = frozenset({"Add", "AddV2"})
 _ACTIVATIONS = frozenset({"Relu", "Relu6", "Elu", "LeakyRelu"})
 _MATMUL_ACTIVATIONS = _ACTIVATIONS | {"Tanh", "Sigmoid"}
 
@@ -40,6 +46,10 @@ def find_stock_fusions(
         found = uses[node.name]
         return graph.nodes[found[0][1]] if len(found) == 1 and found[0][0] == 0 else None
 
+    def reads_pad(convolution: Node, add: Node) -> bool:
+        refs = [convolution.inputs[0], *add.inputs]
+        return any(graph.nodes[ref.node].op == "Pad" for ref in refs)
+
     reasons: dict[str, str] = {}
     for anchor in graph:
         is_conv = anchor.op in _CONVOLUTIONS
@@ -47,7 +57,7 @@ def find_stock_fusions(
             continue
         reason = f"TensorFlow fuses it into {anchor.op} '{anchor.name}', which stays outside"
         steps = (
-            (_BIASES, frozenset({"Add", "AddV2"}), _ACTIVATIONS)
+            (_BIASES, _RESIDUALS, _ACTIVATIONS)
             if is_conv
             else (frozenset({"BiasAdd"}), _MATMUL_ACTIVATIONS)
         )
@@ -56,6 +66,8 @@ def find_stock_fusions(
             if node is None:
                 break
             if node.op in ops:
+                if ops is _RESIDUALS and reads_pad(anchor, node):
+                    break
                 reasons[node.name] = reason
                 node = only_reader(node)
             elif ops is steps[0] and not is_conv:

@@ -1,0 +1,95 @@
+"""A model on which TensorFlow crashes is refused; the process that asked lives on."""
+
+import contextlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_blade
+from tf_blade import machine, trial
+from tf_blade.signatures import read_meta_graph
+
+
+class Residual(tf.Module):
+    """A convolution, a bias and a residual, which is padded: what the oneDNN pass crashes on."""
+
+    def __init__(self, padded):
+        super().__init__()
+        self.padded = padded
+        self.w = tf.constant(np.random.default_rng(0).normal(size=(3, 3, 8, 16)), tf.float32)
+        self.bias = tf.constant(np.arange(16), tf.float32)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 8], tf.float32, name="x")])
+    def __call__(self, x):
+        y = tf.nn.bias_add(tf.nn.conv2d(x, self.w, 1, "SAME"), self.bias)
+        padding = [[0, 0], [0, 0], [0, 0], [0, 8]]
+        return {
+            "y": tf.nn.relu(y + (tf.pad(x, padding) if self.padded else tf.tile(x, [1, 1, 1, 2])))
+        }
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["padded", "plain"])
+def model(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("residual") / "model"
+    module = Residual(request.param)
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.__call__})
+    return folder, request.param
+
+
+def test_only_models_that_may_crash_are_tried_out(model, monkeypatch):
+    folder, padded = model
+    meta_graph = read_meta_graph(folder, ("serve",))
+    monkeypatch.setattr(machine, "onednn_enabled", lambda: True)
+    assert trial.is_risky(meta_graph, ["serving_default"]) == padded
+    monkeypatch.setattr(machine, "onednn_enabled", lambda: False)
+    assert not trial.is_risky(meta_graph, ["serving_default"])
+
+
+def test_optimize_survives_or_refuses(model, tmp_path):
+    """In a process of its own, as oneDNN can't be turned on later. Never a signal."""
+    folder, padded = model
+    if not padded:
+        pytest.skip("no trial, and nothing that could crash")
+    code = (
+        "import sys, tf_blade\n"
+        "config = tf_blade.Config(timing_seconds=0)\n"
+        "try:\n"
+        "    tf_blade.optimize(sys.argv[1], sys.argv[2], config=config)\n"
+        "except tf_blade.TfBladeError as error:\n"
+        "    print('refused', error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, folder, tmp_path / "out"],
+        env=dict(os.environ, TF_ENABLE_ONEDNN_OPTS="1"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    if "refused" in done.stdout:
+        assert "TF_ENABLE_ONEDNN_OPTS=0" in done.stdout
+        assert not (tmp_path / "out").exists()
+    else:
+        assert (tmp_path / "out" / "saved_model.pb").exists()
+
+
+@pytest.mark.parametrize(
+    ("child", "crashes"),
+    [("import os; os.kill(os.getpid(), 11)", True), ("raise SystemExit(1)", False)],
+)
+def test_a_crash_is_told_from_an_error(child, crashes, monkeypatch, tmp_path):
+    run = subprocess.run
+
+    def run_instead(_, **options):
+        return run([sys.executable, "-c", child], **options)
+
+    monkeypatch.setattr(trial.subprocess, "run", run_instead)
+    expected = (pytest.raises(tf_blade.SavedModelError, match="crashes"), contextlib.nullcontext())[
+        not crashes
+    ]
+    with expected:
+        trial.require_survival(tmp_path, ["serve"], ["serving_default"])
