@@ -8,7 +8,7 @@ from itertools import count
 
 from tf_blade.compiler.ir.program import Program
 from tf_blade.compiler.ir.verifier import verify
-from tf_blade.compiler.rewrite import algebra, broadcasts, epilogue, fold, layout
+from tf_blade.compiler.rewrite import algebra, broadcasts, epilogue, fold, layout, products
 from tf_blade.compiler.rewrite.cse import share_common
 from tf_blade.compiler.rewrite.dce import drop_dead
 from tf_blade.compiler.rewrite.rules import RewriteLog, RuleSet
@@ -45,7 +45,7 @@ PIPELINE: tuple[Pass, ...] = (
     # Known values first: the identities after it look for constants.
     _rules(fold.rules),
     # Identities, then data movement: an identity gone brings two transposes together.
-    _rules(algebra.rules),
+    _rules(products.rules + algebra.rules),
     _rules(layout.rules),
     # Broadcasts sink below elementwise ops, which makes new constant subexpressions: next round.
     _rules(broadcasts.rules),
