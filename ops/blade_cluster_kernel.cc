@@ -66,19 +66,6 @@ class BladeClusterOp : public OpKernel {
  private:
   // Sets executable_, or load_error_. A model must load on a machine that can't run its code.
   void Load(OpKernelConstruction* ctx) {
-    for (int i = 0; i < ctx->num_inputs() + ctx->num_outputs(); ++i) {
-      const bool is_input = i < ctx->num_inputs();
-      const int index = is_input ? i : i - ctx->num_inputs();
-      const DataType type = is_input ? ctx->input_type(index) : ctx->output_type(index);
-      // Lookups take strings, and variables by their resource.
-      const bool looked_up = type == tensorflow::DT_STRING || type == tensorflow::DT_RESOURCE;
-      if (blade::SizeOf(type) == 0 && !(is_input && looked_up)) {
-        load_error_ =
-            absl::StrCat(is_input ? "input " : "output ", index, " has dtype ",
-                         tensorflow::DataTypeString(type), ", which has no compiled form");
-        return;
-      }
-    }
     // Not GetAttr: it copies, and executables are large.
     const tensorflow::AttrValue* attr = tensorflow::AttrSlice(ctx->def()).Find("executable");
     if (attr == nullptr) {
@@ -87,18 +74,34 @@ class BladeClusterOp : public OpKernel {
     }
     executable_ = blade::Executable::Load(attr->s(), &load_error_);
     if (executable_ == nullptr) return;
-    bool fits = executable_->n_inputs() <= ctx->num_inputs() &&
-                executable_->n_outputs() == ctx->num_outputs();
-    // Tables that only the fallback looks into.
-    for (int i = executable_->n_inputs(); fits && i < ctx->num_inputs(); ++i) {
-      fits = ctx->input_type(i) == tensorflow::DT_RESOURCE;
-    }
-    if (!fits) {
+    // Inputs after the executable's are there for the fallback.
+    if (executable_->n_inputs() > ctx->num_inputs() ||
+        executable_->n_outputs() != ctx->num_outputs()) {
       load_error_ = absl::StrCat("the executable has ", executable_->n_inputs(), " inputs and ",
                                  executable_->n_outputs(), " outputs, the node ", ctx->num_inputs(),
                                  " and ", ctx->num_outputs());
       executable_ = nullptr;
+      return;
     }
+    load_error_ = Misfit(ctx);
+    if (!load_error_.empty()) executable_ = nullptr;
+  }
+
+  // What the executable can't take or give, or "".
+  std::string Misfit(OpKernelConstruction* ctx) const {
+    const int n_inputs = executable_->n_inputs();
+    for (int i = 0; i < n_inputs + ctx->num_outputs(); ++i) {
+      const bool is_input = i < n_inputs;
+      const int index = is_input ? i : i - n_inputs;
+      const DataType type = is_input ? ctx->input_type(index) : ctx->output_type(index);
+      // Lookups take strings, and variables by their resource.
+      const bool looked_up = type == tensorflow::DT_STRING || type == tensorflow::DT_RESOURCE;
+      if (blade::SizeOf(type) == 0 && !(is_input && looked_up)) {
+        return absl::StrCat(is_input ? "input " : "output ", index, " has dtype ",
+                            tensorflow::DataTypeString(type), ", which has no compiled form");
+      }
+    }
+    return "";
   }
 
   void CountFallback(const std::string& cause) {

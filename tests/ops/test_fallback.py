@@ -93,6 +93,26 @@ def test_another_number_of_inputs(cluster):
     assert "3 inputs and 1 outputs" in check_falls_back(cluster, executable(DENSE))
 
 
+def test_inputs_after_the_executable_s_are_the_fallback_s(ops, cluster):
+    @tf.function(input_signature=[tf.TensorSpec(None), tf.TensorSpec(None), tf.TensorSpec(None)])
+    def fallback(a, b, scale):
+        return (a + b) * scale, a
+
+    def call(a, b):
+        return ops.blade_cluster(
+            inputs=[a, b, tf.constant(10.0)],
+            Tout=[tf.float32] * 2,
+            fallback=fallback.get_concrete_function(),
+            executable=executable(ADD),
+            cluster=cluster,
+        )
+
+    np.testing.assert_array_equal(call(tf.ones([2]), tf.ones([2]))[0], [2, 2])
+    assert counts(cluster).launches == 1
+    np.testing.assert_array_equal(call(tf.ones([2]), tf.ones([1]))[0], [20, 20])
+    assert sum(counts(cluster).fallbacks.values()) == 1
+
+
 def test_a_dtype_without_compiled_form(cluster):
     a = tf.constant(["x", "y"])
     y, row = add(a, a, cluster=cluster, fallback=add_fallback(tf.string))
