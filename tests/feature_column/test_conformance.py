@@ -21,16 +21,12 @@ from tests.feature_column.conformance.scenarios import SCENARIOS, feeds
 # Kinds of which something is left to TensorFlow, as "group/signature".
 NOT_FUSED = frozenset(
     """
-    graph/bucketized_three graph/weighted_dense graph/weighted_indicator
-    dense_features/dense_features_bucketized_three dense_features/dense_features_weighted_dense
-    dense_features/dense_features_weighted_indicator
     dense_features/dense_features_file_oov_one_mean
     dense_features/dense_features_file_oov_sparse_mean
     dense_features/dense_features_sequence_hash dense_features/dense_features_sequence_nested
     dense_features/dense_features_sequence_identity
     dense_features/dense_features_sequence_words_indicator
-    keras/keras_string_lookup_multi_hot keras/keras_string_lookup_count keras/keras_normalization
-    keras/keras_hashed_crossing
+    keras/keras_normalization
     lookups/lookup_ragged lookups/lookup_vector lookups/lookup_list
     """.split()
 )

@@ -16,6 +16,7 @@ import tensorflow as tf
 from tf_blade.feature_column.spec import DTYPES, Cross, Expr, Stream, Vocabulary
 from tf_blade.feature_column.values import (
     Constant,
+    Coordinates,
     DenseBase,
     DenseIds,
     Dims,
@@ -48,6 +49,7 @@ IntsRule = Callable[["Interpreter", Node], IntsResult]
 RULES: dict[str, list[Rule]] = {}
 INTS_RULES: dict[str, list[IntsRule]] = {}
 
+MAX_CONSTANTS = 1024  # numbers of a constant that goes by the place in a row
 _SMALL_CONST = 4096
 _SPELLINGS = {"int32": "i32", "int64": "i64", "float32": "f32", "float64": "f64"}
 
@@ -273,6 +275,12 @@ class Interpreter:
             if value.scalar is None:
                 return None
             return Elements(Expr("const", dtype, scalar=value.scalar), dims)  # type: ignore[arg-type]
+        if isinstance(value, Coordinates):
+            width = value.of[-1].const
+            if value.axis != len(value.of) - 1 or not 0 < (width or 0) <= MAX_CONSTANTS:
+                return None
+            places = tuple(range(width or 0))
+            return Elements(Expr("constants", dtype, constants=places), value.dims)
         plain = isinstance(value, (DenseIds, Repeated)) or (
             isinstance(value, Distinct) and not value.place
         )

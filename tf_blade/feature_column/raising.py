@@ -21,6 +21,7 @@ from tf_blade.clustering import devices
 from tf_blade.clustering.company import find_company
 from tf_blade.feature_column.bounds import add_bounds
 from tf_blade.feature_column.build import Found
+from tf_blade.feature_column.counts import counts_as_floats
 from tf_blade.feature_column.interpret import VocabularyOf
 from tf_blade.feature_column.recognise import found_in, interpret
 from tf_blade.feature_column.spec import Bag, Dense, Lookup
@@ -121,7 +122,9 @@ def raise_lookups(
     excluded = excluded_nodes(graph, ctx)
     values = interpret(graph, types, vocabulary_of, excluded)
     graph, bounds = add_bounds(graph, values)
-    if bounds:
+    counted = counts_as_floats(graph, values)
+    if bounds or counted is not None:
+        graph = counted or graph
         types.update(ctx.types(graph))
         values = interpret(graph, types, vocabulary_of, excluded, bounds)
     split = split_joins(graph, values)

@@ -9,7 +9,7 @@ from tf_blade.feature_column import rules  # noqa: F401  # registers what ops me
 from tf_blade.feature_column.build import Found, build
 from tf_blade.feature_column.interpret import Interpreter, VocabularyOf
 from tf_blade.feature_column.rules.shapes import constant_axis
-from tf_blade.feature_column.values import Dims, Piece
+from tf_blade.feature_column.values import Counts, Dims, Piece
 from tf_blade.graph.effects import has_effect
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
@@ -70,28 +70,40 @@ def interpret(
         plain |= m.wanted_plain
 
 
+def last_counts(m: Interpreter) -> list[TensorRef]:
+    """The last tensors, on the way to what the graph gives, that lookups can give as integers."""
+    return [ref for ref, value in _last(m) if isinstance(value, Counts)]
+
+
 def _roots(m: Interpreter) -> list[tuple[TensorRef, Piece]]:
     """The last tensors, on the way to what the graph gives, that lookups can give."""
+    return [(ref, value) for ref, value in _last(m) if isinstance(value, Piece)]
+
+
+def _last(m: Interpreter) -> list[tuple[TensorRef, Piece | Counts]]:
     graph = m.graph
     todo = [ref for _, ref in graph.outputs]
     todo += [TensorRef(name) for _, name in graph.control_outputs]
     if graph.is_function:
         todo += [TensorRef(node.name) for node in graph if has_effect(graph, node)]
-    roots: dict[TensorRef, Piece] = {}
+    found: dict[TensorRef, Piece | Counts] = {}
     seen: set[str] = set()
     todo.reverse()
     while todo:
         ref = todo.pop()
-        piece = m.value(ref)
-        if isinstance(piece, Piece) and len(piece.rows) == len(piece.row_dims):
-            roots[ref] = piece
+        value = m.value(ref)
+        node = graph.nodes[ref.node]
+        if isinstance(value, Counts) and node.op not in ("Cast", "Identity"):
+            found[ref] = value  # those that are cast are found below
+            continue
+        if isinstance(value, Piece) and len(value.rows) == len(value.row_dims):
+            found[ref] = value
             continue
         if ref.node in seen:
             continue
         seen.add(ref.node)
-        node = graph.nodes[ref.node]
         todo += [TensorRef(name) for name in node.controls] + node.inputs[::-1]
-    return list(roots.items())
+    return list(found.items())
 
 
 def _groups(

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tf_blade.feature_column.interpret import Interpreter, compatible
-from tf_blade.feature_column.spec import Dense, Expr, Source, Sparse, Stream
+from tf_blade.feature_column.spec import Cross, Dense, Expr, Source, Sparse, Stream
 from tf_blade.feature_column.values import (
     CrossBase,
     DenseBase,
     Dims,
     Elements,
     Indices,
+    Num,
     OpenInts,
     SparseBase,
+    product,
 )
 
 MAX_ROW_DIMS = 2
+NO_ROW = (Num(0),)
 
 
 def leaves_of(expressions: Iterable[Expr | None]) -> tuple[int, ...]:
@@ -27,6 +30,21 @@ def leaves_of(expressions: Iterable[Expr | None]) -> tuple[int, ...]:
             if part.op == "value":
                 found[part.at] = None
     return tuple(found)
+
+
+def constants_fit(expressions: Iterable[Expr | None], row: Dims) -> bool:
+    """Whether constants that go by the place in a row are as many as there are places in one.
+
+    Args:
+      row: the dims of a row; NO_ROW where rows have different numbers of elements.
+    """
+    lengths = {
+        len(part.constants)
+        for expr in expressions
+        for part in (expr.walk() if expr is not None else ())
+        if part.op == "constants"
+    }
+    return lengths <= {product(row).const}
 
 
 def source_of(
@@ -42,6 +60,9 @@ def source_of(
     leaves = leaves_of([*expressions, indices.keep])
     row_dims = indices.groups[0] if indices.groups else 1
     if not 1 <= row_dims <= MAX_ROW_DIMS or not leaves:
+        return None
+    row = base.dims[1:] if isinstance(base, DenseBase) and row_dims == 1 else NO_ROW
+    if not constants_fit([*expressions, indices.keep], row):
         return None
     if isinstance(base, DenseBase):
         if not complete:
@@ -85,6 +106,12 @@ def _dense_source(
     return Dense(leaves, True, rest), dims[:row_dims]
 
 
+def _whole_cross_source(m: Interpreter, leaf: int, dims: Dims) -> tuple[Cross, Dims] | None:
+    """The elements of a cross in the shape `dims`, of which each row has as many."""
+    cross = m.crosses[leaf]
+    return (cross, dims[:1]) if dims[:1] == m.rows[cross.parts[0]] else None
+
+
 def _shape_of(shapes: list[Dims | None], dims: Dims, form: Callable[[Dims], Dims]) -> Dims | None:
     """The shape of the leaves, if one has exactly these dims, and the others may have them too.
 
@@ -121,10 +148,17 @@ def dense_stream(
 
     Rows are the tensor's rows, or all of its elements.
     """
-    leaves = leaves_of([ids.expr, None if weight is None else weight.expr])
+    expressions = [ids.expr, None if weight is None else weight.expr]
+    leaves = leaves_of(expressions)
     if ids.keep is not None or ids.filled or not ids.dims or not leaves:
         return None
-    if not per_element:
+    if not constants_fit(expressions, NO_ROW if per_element else ids.dims[1:]):
+        return None
+    found: tuple[Source, Dims] | None
+    if leaves[0] in m.crosses:
+        alone = len(leaves) == 1 and constants_fit(expressions, NO_ROW)
+        found = _whole_cross_source(m, leaves[0], ids.dims) if alone and not per_element else None
+    elif not per_element:
         found = _dense_source(m, leaves, ids.dims, 1)
     else:
         shapes = [m.tensor_dims(m.leaves[leaf]) for leaf in leaves]

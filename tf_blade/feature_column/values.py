@@ -263,6 +263,31 @@ class Hot:
 
 
 @dataclass(frozen=True)
+class RowColumn:
+    """The first column [n, 1] of a matrix's indices `ref`."""
+
+    ref: TensorRef
+
+
+@dataclass(frozen=True)
+class RowIdPairs:
+    """i64 [n, 2]: each element's row and id. In another order perhaps, once there are weights: then
+    it is also these.
+
+    Attributes:
+      ref: where rows are from.
+      ids: [n, 1].
+      dims: rows and the number of ids that count.
+    """
+
+    ref: TensorRef
+    ids: Elements
+    indices: Indices | None = None
+    weight: Elements | None = None
+    dims: Dims = ()
+
+
+@dataclass(frozen=True)
 class Totals:
     """For each row the sum of its elements' weights, or its square root."""
 
@@ -359,6 +384,8 @@ Value = (
     | PartRows
     | NormStep
     | Hot
+    | RowColumn
+    | RowIdPairs
     | Totals
     | Piece
     | ZerosOf

@@ -97,6 +97,28 @@ def keras_layers() -> Iterator[Case]:
         rows = layers.Embedding(13, 4, "normal")
         return lambda features: rows(cross((features["x"], features["y"]))), [cross, rows]
 
+    def crossing_one_hot() -> Made:
+        cross = layers.HashedCrossing(13, output_mode="one_hot")
+        return lambda features: cross((features["x"], features["y"])), [cross]
+
+    def together() -> Made:
+        """Layers side by side, as models have them; counts are integers before they are joined."""
+        hot, more = lookup(output_mode="multi_hot")(), lookup(output_mode="count")()
+        counts, numbers = layers.Concatenate(), normalization()
+        numbers.build((None, 3))
+        ids, rows, flat = lookup()(), table(size)(), layers.Flatten()
+        joined = layers.Concatenate()
+
+        def run(features: dict[str, Any]) -> Any:
+            pieces = [
+                counts([hot(features["x"]), more(features["x"])]),
+                numbers(features["r"]),
+                flat(rows(ids(features["x"]))),
+            ]
+            return joined(pieces)
+
+        return run, [hot, more, numbers, ids, rows]
+
     def normalization() -> Any:
         return layers.Normalization(mean=[0.5, -1.0, 2.0], variance=[1.0, 4.0, 0.25])
 
@@ -119,6 +141,10 @@ def keras_layers() -> Iterator[Case]:
             numbers,
             (lambda: layers.CategoryEncoding(10, output_mode="multi_hot"),),
         ),
+        "category_count": (
+            numbers,
+            (lambda: layers.CategoryEncoding(10, output_mode="count"),),
+        ),
         "category_one_hot": (
             Feature("int64", keys=NUMBERS, takes="known"),
             (lambda: layers.CategoryEncoding(10, output_mode="one_hot"),),
@@ -129,12 +155,15 @@ def keras_layers() -> Iterator[Case]:
         ),
         "normalization": (reals, (normalization,)),
         "embedding": (Feature("int32", dims=(), keys=NUMBERS, takes="known"), (table(10),)),
+        "embedding_of_floats": (real, (table(10), flat)),
         "embedding_list": (numbers, (table(10), flat)),
         "embedding_mean": (numbers, (table(10), pool)),
     }
     for name, (feature, made) in chains.items():
         yield Case(f"keras_{name}", {"x": feature}, chain(*made))
     yield Case("keras_hashed_crossing", {"x": word, "y": number}, crossing)
+    yield Case("keras_hashed_crossing_one_hot", {"x": word, "y": number}, crossing_one_hot)
+    yield Case("keras_together", {"x": words, "r": reals}, together)
 
 
 # -- TensorFlow's lookups ---------------------------------------------------------------------

@@ -12,4 +12,5 @@ from tf_blade.feature_column.rules import (  # noqa: F401  # importing registers
     positions,
     shapes,
     tables,
+    weighted_indicator,
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tf_blade.feature_column.interpret import Interpreter, IntsResult, Result, ints_rule, rule
+from tf_blade.feature_column.rules.pieces import side_by_side
 from tf_blade.feature_column.sources import dense_stream
 from tf_blade.feature_column.spec import Bag, Expr
 from tf_blade.feature_column.values import Counts, Ints, Num, Piece, PiecePart
@@ -23,7 +26,7 @@ def clamped(m: Interpreter, node: Node) -> IntsResult:
 
 @rule("DenseBincount")
 def dense_bincount(m: Interpreter, node: Node) -> Result:
-    """Ids past `size` count nothing; a negative one would be an error, so there must be none."""
+    """Ids past `size` count nothing; a negative one is an error, which is left to TensorFlow."""
     ids, size, weights = m.elements(node.inputs[0]), m.ints(node.inputs[1]), node.inputs[2]
     array = m.constant(weights)
     if ids is None or not isinstance(size, Ints) or array is None or array.size:
@@ -32,8 +35,11 @@ def dense_bincount(m: Interpreter, node: Node) -> Result:
     dtype = m.dtype(weights)
     if width is None or width <= 0 or dtype not in ("f32", "i32", "i64"):
         return None
-    if len(ids.dims) != 2 or not _not_negative(m, ids.expr):
+    if len(ids.dims) != 2:
         return None
+    if not _not_negative(m, ids.expr):
+        known = Expr("ge", "bool", (ids.expr, Expr("const", ids.expr.dtype)))
+        ids = replace(ids, expr=Expr("require", ids.expr.dtype, (known, ids.expr)))
     found = dense_stream(m, ids, per_element=False)
     if found is None:
         return None
@@ -45,9 +51,31 @@ def dense_bincount(m: Interpreter, node: Node) -> Result:
 @rule("Cast")
 def as_floats(m: Interpreter, node: Node) -> Result:
     """Counts, which are far below 2^24, as f32."""
-    counts = m.value(node.inputs[0])
-    is_f32 = m.dtype(TensorRef(node.name)) == "f32"
-    return counts.piece if isinstance(counts, Counts) and is_f32 else None
+    counts, dtype = m.value(node.inputs[0]), m.dtype(TensorRef(node.name))
+    if isinstance(counts, Counts):
+        return counts.piece if dtype == "f32" else counts if dtype in ("i32", "i64") else None
+    if isinstance(counts, Piece) and dtype in ("i32", "i64") and _is_counted(m, counts):
+        return Counts(counts)
+    return None
+
+
+def _is_counted(m: Interpreter, piece: Piece) -> bool:
+    """Whether all of it is whole numbers: how often, or whether, ids are there."""
+    bags = [part.bag for part in piece.parts]
+    return all(
+        bag is not None and bag.table is None and m.streams[bag.stream].weight is None
+        for bag in bags
+    )
+
+
+@rule("ConcatV2")
+def concat(m: Interpreter, node: Node) -> Result:
+    """Counts side by side."""
+    pieces = [value.piece for value in map(m.value, node.inputs[:-1]) if isinstance(value, Counts)]
+    if len(pieces) < len(node.inputs) - 1:
+        return None
+    joined = side_by_side(m, pieces[0], pieces, node.inputs[-1])
+    return None if joined is None else Counts(joined)
 
 
 def _not_negative(m: Interpreter, expr: Expr) -> bool:

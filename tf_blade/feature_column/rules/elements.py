@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tf_blade.feature_column.interpret import Interpreter, Result, compatible, rule
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tf_blade.feature_column.interpret import MAX_CONSTANTS, Interpreter, Result, compatible, rule
 from tf_blade.feature_column.rules.shapes import resolve
 from tf_blade.feature_column.spec import Expr
 from tf_blade.feature_column.values import Constant, Dims, Elements, Num, product
@@ -25,10 +30,14 @@ BINARY = {
     "GreaterEqual": "ge",
     "LogicalAnd": "and",
     "LogicalOr": "or",
+    "RealDiv": "div",
+    "Div": "div",
 }
 UNARY = {"Neg": "neg", "Abs": "abs", "LogicalNot": "not"}
 # An operand that is used twice is there twice: longer expressions stay in TensorFlow.
 MAX_OPERATIONS = 100
+# From the least on and below the second number, floats have an integer part that the dtype holds.
+_INTEGER_PARTS = {"i32": (-(2.0**31), 2.0**31), "i64": (-(2.0**63), 2.0**63)}
 TRUE = Expr("const", "bool", scalar=True)
 
 
@@ -57,7 +66,7 @@ def make(expr: Expr, *operands: Elements) -> Elements | None:
         defaults = tuple(o.expr if o.expr.op == "const" else o.default for o in operands)
         if any(d is None for d in defaults):
             return None
-        default = _with_args(expr, tuple(d for d in defaults if d is not None))
+        default = replace(expr, args=tuple(d for d in defaults if d is not None))
     return Elements(expr, first.dims, first.keep, first.filled, default)
 
 
@@ -70,21 +79,41 @@ def _same_dims(a: Dims, b: Dims, unfiltered: bool) -> bool:
     return a == b or (unfiltered and compatible(a, b))
 
 
-def _with_args(expr: Expr, args: tuple[Expr, ...]) -> Expr:
-    return Expr(
-        expr.op, expr.dtype, args, expr.at, expr.scalar, expr.buckets, expr.key, expr.boundaries
-    )
+def operands_of(m: Interpreter, refs: Sequence[TensorRef]) -> list[Elements] | None:
+    """The operands of an element-wise op; constants go by the place in a row, if they must."""
+    found = [m.elements(ref) for ref in refs]
+    shaped = [x for x in found if x is not None and not is_constant(x)]
+    for i, ref in enumerate(refs):
+        if found[i] is None and shaped:
+            found[i] = _spread(m, ref, shaped[0])
+    return None if any(x is None for x in found) else [x for x in found if x is not None]
+
+
+def _spread(m: Interpreter, ref: TensorRef, like: Elements) -> Elements | None:
+    """A constant of several numbers, broadcast to each row of dense elements."""
+    array, dtype = m.constant(ref), m.dtype(ref)
+    row = tuple(dim.const or 0 for dim in like.dims[1:])
+    if array is None or dtype not in ("i32", "i64", "f32", "f64") or not like.dims:
+        return None
+    if like.keep is not None or like.filled is not None or not 0 < np.prod(row) <= MAX_CONSTANTS:
+        return None
+    try:
+        numbers = np.broadcast_to(array, (1, *row))
+    except ValueError:
+        return None
+    constants = tuple(numbers.reshape(-1).tolist())
+    return Elements(Expr("constants", dtype, constants=constants), like.dims)
 
 
 @rule(*BINARY)
 def binary(m: Interpreter, node: Node) -> Result:
     """Arithmetic and comparisons without broadcasting, except of constants."""
-    a, b = m.elements(node.inputs[0]), m.elements(node.inputs[1])
-    dtype = m.dtype(TensorRef(node.name))
-    if a is None or b is None or dtype is None:
+    operands, dtype = operands_of(m, node.inputs), m.dtype(TensorRef(node.name))
+    if operands is None or dtype is None:
         return None
+    a, b = operands
     op = BINARY[node.op]
-    if op == "add" and dtype == "string":
+    if (op == "add" and dtype == "string") or (op == "div" and dtype not in ("f32", "f64")):
         return None
     if op == "and":  # ones_like(x, bool) & y  ->  y
         for one, other in ((a, b), (b, a)):
@@ -132,13 +161,18 @@ def power(m: Interpreter, node: Node) -> Result:
 
 @rule("Cast")
 def cast(m: Interpreter, node: Node) -> Result:
-    """Cast; a constant is cast here."""
+    """Cast. What TensorFlow makes of floats that the integer can't hold depends on the machine."""
     x, dtype = m.elements(node.inputs[0]), m.dtype(TensorRef(node.name))
     if x is None or dtype is None or dtype == "string" or x.expr.dtype == "string":
         return None
-    if x.expr.dtype in ("f32", "f64") and dtype in ("i32", "i64"):
-        return None  # what TensorFlow gives for NaN and numbers out of range depends on the machine
-    return make(Expr("cast", dtype, (x.expr,)), x)
+    expr = x.expr
+    if expr.dtype in ("f32", "f64") and dtype in _INTEGER_PARTS:
+        least, end = (Expr("const", expr.dtype, scalar=n) for n in _INTEGER_PARTS[dtype])
+        held = Expr(
+            "and", "bool", (Expr("ge", "bool", (expr, least)), Expr("lt", "bool", (expr, end)))
+        )
+        expr = Expr("require", expr.dtype, (held, expr))
+    return make(Expr("cast", dtype, (expr,)), x)
 
 
 @rule("AsString")
@@ -189,12 +223,8 @@ def bucketize(m: Interpreter, node: Node) -> Result:
 @rule("Select", "SelectV2")
 def select(m: Interpreter, node: Node) -> Result:
     """The second or third operand, element by element."""
-    parts = [m.elements(ref) for ref in node.inputs]
-    dtype = m.dtype(TensorRef(node.name))
-    if any(p is None for p in parts) or dtype is None:
-        return None
-    operands = [p for p in parts if p is not None]
-    if is_constant(operands[0]):
+    operands, dtype = operands_of(m, node.inputs), m.dtype(TensorRef(node.name))
+    if operands is None or dtype is None or is_constant(operands[0]):
         return None
     return make(Expr("select", dtype, tuple(p.expr for p in operands)), *operands)
 

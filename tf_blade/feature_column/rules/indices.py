@@ -14,7 +14,7 @@ from tf_blade.feature_column.interpret import (
 )
 from tf_blade.feature_column.rules.shapes import resolve
 from tf_blade.feature_column.sources import dense_stream, source_of, sparse_stream
-from tf_blade.feature_column.spec import Cross, Expr
+from tf_blade.feature_column.spec import Cross, Dense, Expr
 from tf_blade.feature_column.values import (
     CrossBase,
     DenseIds,
@@ -190,7 +190,26 @@ def sparse_to_dense(m: Interpreter, node: Node) -> Result:
         indices = _of_rank_2(m, indices)
     if indices is None or indices.filled or any(g not in (0, 1) for g in indices.groups):
         return None
+    if isinstance(indices.base, CrossBase) and indices.keep is None:
+        whole = _whole_cross(m, indices.base)
+        if whole is not None:
+            return replace(x, dims=whole)
     return DenseIds(indices, x, default)
+
+
+def _whole_cross(m: Interpreter, base: CrossBase) -> Dims | None:
+    """The dims of a cross of dense tensors: each row has as many elements."""
+    width = Num()
+    parts = m.crosses[base.values].parts
+    for number in parts:
+        stream = m.streams[number]
+        if not isinstance(stream.source, Dense) or stream.keep is not None:
+            return None
+        dims = stream.source.dims
+        if dims is None or any(dim <= 0 for dim in dims):
+            return None
+        width *= product(tuple(map(Num, dims)))
+    return (*m.rows[parts[0]], width)
 
 
 def _of_rank_2(m: Interpreter, indices: Indices) -> Indices | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tf_blade.feature_column.interpret import Interpreter, Result, compatible, rule
 from tf_blade.feature_column.rules.shapes import constant_axis, resolve
-from tf_blade.feature_column.sources import leaves_of
+from tf_blade.feature_column.sources import constants_fit, leaves_of
 from tf_blade.feature_column.values import Dims, Elements, Num, Piece, PiecePart, product
 from tf_blade.graph.graph import Node, TensorRef
 
@@ -59,14 +61,24 @@ def squeeze(m: Interpreter, node: Node) -> Result:
 
 @rule("ConcatV2")
 def concat(m: Interpreter, node: Node) -> Result:
-    """Side by side along the first dim of a row that is not 1 (in memory: one after another)."""
+    """Side by side."""
     refs = node.inputs[:-1]
     first = _first_piece(m, refs)
     if first is None:
         return None
     pieces = [piece_of(m, ref, len(first.rows)) for ref in refs]
-    rank = len(first.dims)
-    axis = constant_axis(m, node.inputs[-1], rank)
+    return side_by_side(m, first, pieces, node.inputs[-1])
+
+
+def side_by_side(
+    m: Interpreter, first: Piece, pieces: Sequence[Piece | None], axis_ref: TensorRef
+) -> Piece | None:
+    """Along the first dim of a row that is not 1 (in memory: one after another).
+
+    Args:
+      first: one of the pieces, which says what the rows are.
+    """
+    axis = constant_axis(m, axis_ref, len(first.dims))
     if axis is None or axis < len(first.rows):
         return None
     at = axis - len(first.rows)
@@ -74,6 +86,8 @@ def concat(m: Interpreter, node: Node) -> Result:
     length = 0
     for piece in pieces:
         if piece is None or piece.add or len(piece.tail) != len(first.tail):
+            return None
+        if len(piece.rows) != len(first.rows):
             return None
         if piece.tail[:at] != (1,) * at or piece.tail[at + 1 :] != first.tail[at + 1 :]:
             return None
@@ -143,6 +157,8 @@ def _dense_piece(m: Interpreter, x: Elements, row_rank: int) -> Piece | None:
     if not leaves or None in tail or len(x.dims) < row_rank:
         return None
     width = int(np.prod([d for d in tail if d is not None], dtype=np.int64))
+    if not constants_fit([x.expr], (Num(width),)):
+        return None
     rows = x.dims[:row_rank]
     for leaf in leaves:
         dims = m.tensor_dims(m.leaves[leaf])

@@ -9,6 +9,7 @@ import numpy as np
 from tf_blade.feature_column.interpret import Interpreter, Result, compatible, conjunction, rule
 from tf_blade.feature_column.interpret import count as number_of
 from tf_blade.feature_column.rules.shapes import resolve
+from tf_blade.feature_column.sources import leaves_of
 from tf_blade.feature_column.spec import Expr
 from tf_blade.feature_column.values import (
     CoordinateRows,
@@ -58,7 +59,7 @@ def gather_nd(m: Interpreter, node: Node) -> Result:
     at = m.value(node.inputs[1])
     if not isinstance(at, Positions) or at.flat:
         return None
-    return _gathered(m.elements(node.inputs[0]), at)
+    return _gathered(m, m.elements(node.inputs[0]), at)
 
 
 @rule("GatherV2")
@@ -74,15 +75,37 @@ def gather(m: Interpreter, node: Node) -> Result:
         if indices.filled or indices.keep != at.outer:
             return None
         return replace(indices, keep=at.keep)
-    return _gathered(m.elements(node.inputs[0]), at)
+    return _gathered(m, m.elements(node.inputs[0]), at)
 
 
-def _gathered(x: Elements | None, at: Positions) -> Elements | None:
-    if x is None or x.filled or x.keep != at.outer:
+def _gathered(m: Interpreter, x: Elements | None, at: Positions) -> Elements | None:
+    if x is None or x.filled:
         return None
+    if x.keep != at.outer:
+        x = _filtered_alike(m, x, at)
+        return None if x is None else Elements(x.expr, (number_of(at.keep),), at.keep)
     if not (x.dims == at.dims or (x.keep is None and compatible(x.dims, at.dims))):
         return None
     return Elements(x.expr, (number_of(at.keep),), at.keep)
+
+
+def _filtered_alike(m: Interpreter, x: Elements, at: Positions) -> Elements | None:
+    """Elements of one dense tensor at positions of what passed the filter of another one.
+
+    Weights of a dense column are made sparse by themselves: they belong to the ids if both have
+    theirs at the same places, which is required.
+    """
+    if x.keep is None or at.outer is None:
+        return None
+    leaves = leaves_of([x.expr, x.keep, at.keep])
+    shapes = [m.tensor_dims(m.leaves[leaf]) for leaf in leaves]
+    first = shapes[0]
+    if first is None or len(first) < 2:
+        return None  # values of SparseTensors, perhaps
+    if not all(shape is not None and compatible(shape, first) for shape in shapes):
+        return None
+    same = Expr("eq", "bool", (x.keep, at.outer))
+    return replace(x, expr=Expr("require", x.expr.dtype, (same, x.expr)))
 
 
 # -- indices of all elements of a dense tensor, as bucketized columns make them -----------
