@@ -13,9 +13,8 @@ from tensorflow.core.framework import attr_value_pb2
 
 from tf_blade import passes, saved_model
 from tf_blade.feature_column import raising
-from tf_blade.feature_column.bounds import add_bounds
 from tf_blade.feature_column.build import Found
-from tf_blade.feature_column.recognise import found_in, interpret
+from tf_blade.feature_column.recognise import found_in
 from tf_blade.feature_column.reference import Refused, evaluate
 from tf_blade.feature_column.vocabularies import Vocabularies
 from tf_blade.graph.graph import Graph, Node, TensorRef
@@ -90,9 +89,8 @@ class Case:
         if not keywords.get("vocabularies", True):
             vocabularies = lambda _: None  # noqa: E731
         excluded = raising.excluded_nodes(graph, context)
-        values = interpret(graph, context.types(graph), vocabularies, excluded)
-        graph, bounds = add_bounds(graph, values)
-        values = interpret(graph, context.types(graph), vocabularies, excluded, bounds)
+        types = context.types(graph)
+        graph, values = raising.prepare(graph, types, context, vocabularies, excluded)
         found = found_in(values).lookups
         return cls(path, bundle, region, graph, context, found, excluded, vocabularies)
 

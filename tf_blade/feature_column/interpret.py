@@ -99,6 +99,8 @@ class Interpreter:
         excluded: frozenset[str],
         plain: frozenset[TensorRef] = frozenset(),
         bounds: Mapping[TensorRef, TensorRef] | None = None,
+        variables: Mapping[str, Shape] | None = None,
+        finds: Mapping[TensorRef, TensorRef] | None = None,
     ) -> None:
         """Args:
         graph, types: what to look at. Not changed.
@@ -106,9 +108,13 @@ class Interpreter:
         excluded: nodes that no lookup may replace; they stand for themselves.
         plain: indices of SparseTensors that stand for themselves, whatever is known of them.
         bounds: for indices that come without a dense shape, one that holds them.
+        variables: shapes of variables by the node that stands for each.
+        finds: for finds of filtered keys, those of all keys.
         """
         self.plain = plain
         self.bounds = bounds or {}
+        self.finds = finds or {}
+        self._variables = variables or {}
         self.wanted_plain: set[TensorRef] = set()
         self.graph = graph
         self.types = types
@@ -212,10 +218,11 @@ class Interpreter:
         return name if name in DTYPES else None
 
     def tensor_dims(self, ref: TensorRef) -> Dims | None:
-        """The dims of a tensor, by its type alone."""
+        """The dims of a tensor, by its type alone; of a find's result, those of its keys."""
         shape = self.types[ref].shape
         if shape is None:
-            return None
+            node = self.graph.nodes[ref.node]
+            return self.dims(node.inputs[1]) if node.op == "LookupTableFindV2" else None
         return tuple(
             Num(1, (("dim", ref, i),)) if dim is None else Num(dim) for i, dim in enumerate(shape)
         )
@@ -227,7 +234,7 @@ class Interpreter:
     def rows_of_leaf(self, leaf: int) -> int | None:
         """The first dim of a table, if it is fixed."""
         ref = self.leaves[leaf]
-        shape = self.types[ref].shape
+        shape = self._variables.get(ref.node) or self.types[ref].shape
         return shape[0] if shape else None
 
     def dims(self, ref: TensorRef) -> Dims | None:

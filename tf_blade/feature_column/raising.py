@@ -22,7 +22,8 @@ from tf_blade.clustering.company import find_company
 from tf_blade.feature_column.bounds import add_bounds
 from tf_blade.feature_column.build import Found
 from tf_blade.feature_column.counts import counts_as_floats
-from tf_blade.feature_column.interpret import VocabularyOf
+from tf_blade.feature_column.finds import add_finds
+from tf_blade.feature_column.interpret import Interpreter, VocabularyOf
 from tf_blade.feature_column.recognise import found_in, interpret
 from tf_blade.feature_column.spec import Bag, Dense, Lookup
 from tf_blade.feature_column.split import split_joins
@@ -120,18 +121,7 @@ def raise_lookups(
     Returns: the graph, and a line for each column.
     """
     excluded = excluded_nodes(graph, ctx)
-    values = interpret(graph, types, vocabulary_of, excluded)
-    graph, bounds = add_bounds(graph, values)
-    counted = counts_as_floats(graph, values)
-    if bounds or counted is not None:
-        graph = counted or graph
-        types.update(ctx.types(graph))
-        values = interpret(graph, types, vocabulary_of, excluded, bounds)
-    split = split_joins(graph, values)
-    if split is not None:
-        graph = split
-        types.update(ctx.types(graph))
-        values = interpret(graph, types, vocabulary_of, excluded, bounds)
+    graph, values = prepare(graph, types, ctx, vocabulary_of, excluded)
     found = found_in(values, find_company(graph, served) if served else None)
     result = graph.copy()
     columns: list[ColumnReport] = []
@@ -159,6 +149,43 @@ def raise_lookups(
         if node.op in _COLUMN_OPS and node.name not in known:
             columns.append(ColumnReport(node.name, "embedding", False, _why(graph, node, excluded)))
     return result, columns
+
+
+def prepare(
+    graph: Graph,
+    types: Types,
+    ctx: PassContext,
+    vocabulary_of: VocabularyOf,
+    excluded: dict[str, str],
+) -> tuple[Graph, Interpreter]:
+    """The graph with what lookups need added to it, and what is known of its tensors.
+
+    Args:
+      graph: not changed.
+      types: of its tensors; those of new nodes are added.
+      excluded: nodes that must run where they are.
+    """
+    variables = {name: variable.shape for name, variable in ctx.variables.items()}
+    bounds: dict[TensorRef, TensorRef] = {}
+    finds: dict[TensorRef, TensorRef] = {}
+
+    def look(graph: Graph) -> Interpreter:
+        return interpret(graph, types, vocabulary_of, excluded, bounds, variables, finds)
+
+    values = look(graph)
+    graph, bounds = add_bounds(graph, values)
+    graph, finds = add_finds(graph, values)
+    counted = counts_as_floats(graph, values)
+    if bounds or finds or counted is not None:
+        graph = counted or graph
+        types.update(ctx.types(graph))
+        values = look(graph)
+    split = split_joins(graph, values)
+    if split is not None:
+        graph = split
+        types.update(ctx.types(graph))
+        values = look(graph)
+    return graph, values
 
 
 def _why(graph: Graph, node: Node, excluded: dict[str, str]) -> str:

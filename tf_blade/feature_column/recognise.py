@@ -13,6 +13,7 @@ from tf_blade.feature_column.values import Counts, Dims, Piece
 from tf_blade.graph.effects import has_effect
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
+from tf_blade.graph.types import Shape
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,21 @@ def interpret(
     vocabulary_of: VocabularyOf,
     excluded: Mapping[str, str],
     bounds: Mapping[TensorRef, TensorRef] | None = None,
+    variables: Mapping[str, Shape] | None = None,
+    finds: Mapping[TensorRef, TensorRef] | None = None,
 ) -> Interpreter:
-    """The abstract values of a graph's tensors; `bounds` as `bounds.add_bounds` gives them."""
+    """The abstract values of a graph's tensors.
+
+    Args:
+      bounds: as `bounds.add_bounds` gives them.
+      variables: shapes of variables by the node that stands for each.
+      finds: as `finds.add_finds` gives them.
+    """
     plain: frozenset[TensorRef] = frozenset()
     while True:
-        m = Interpreter(graph, types, vocabulary_of, frozenset(excluded), plain, bounds)
+        m = Interpreter(
+            graph, types, vocabulary_of, frozenset(excluded), plain, bounds, variables, finds
+        )
         if m.wanted_plain <= plain:
             return m
         plain |= m.wanted_plain

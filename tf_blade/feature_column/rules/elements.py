@@ -242,8 +242,8 @@ def fill(m: Interpreter, node: Node) -> Result:
 @rule("ZerosLike", "OnesLike")
 def like(m: Interpreter, node: Node) -> Result:
     """A constant in the shape of elements."""
-    x, dtype = m.value(node.inputs[0]), m.dtype(TensorRef(node.name))
-    if not isinstance(x, Elements) or dtype is None or dtype == "string":
+    x, dtype = m.elements(node.inputs[0]), m.dtype(TensorRef(node.name))
+    if x is None or dtype is None or dtype == "string":
         return None
     return Elements(Expr("const", dtype, scalar=int(node.op == "OnesLike")), x.dims)
 

@@ -65,6 +65,8 @@ def pool(m: Interpreter, node: Node) -> Result:
     vectors: Vectors | None = None
     if (isinstance(value, WeightedRows) and node.op == "Sum") or isinstance(value, Piece):
         vectors = value.vectors
+    elif isinstance(value, Vectors) and not value.distinct and value.weight is None:
+        vectors = value  # rows that no output can be: see `finish`
     if vectors is None or len(vectors.ids.dims) != 2 or node.attrs["keep_dims"].b:
         return None
     rank = 2 + len(vectors.tail)

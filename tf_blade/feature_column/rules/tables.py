@@ -45,8 +45,12 @@ def find(m: Interpreter, node: Node) -> Result:
     number = m.vocabulary(node.inputs[0])
     if number is None:
         # What it gives stands for itself, but its shape is that of the keys.
-        leaf = Expr("value", "i64", at=m.leaf(TensorRef(node.name)))
-        return None if node.name in m.behind else Elements(leaf, keys.dims)
+        own = TensorRef(node.name)
+        moved = m.finds.get(own) if keys.keep is not None else None
+        leaf = Expr("value", "i64", at=m.leaf(moved or own))
+        if node.name in m.behind:
+            return None
+        return Elements(leaf, keys.dims, keys.keep if moved else None)
     return make(Expr("find", "i64", (keys.expr,), at=number, scalar=default), keys)
 
 
