@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tests.feature_column.models import Case, fc, function_model, strings, v1, v1_model
 from tests.feature_column.models import vocabulary_file as write_words
+from tf_blade.feature_column import vocabularies
 from tf_blade.feature_column.spec import Vocabulary
 
 WORDS = tf.TensorSpec([None], tf.string, "words")
@@ -96,3 +97,21 @@ def test_find_gives_the_values(tmp_path):
     case = Case.load(str(tmp_path))
     assert case.found[0].lookup.vocabularies == (Vocabulary((b"a", b"b"), (7, 0)),)
     assert case.check({"words": strings([b"a", b"b", b"c"])}) == 0
+
+
+def test_a_model_s_vocabularies_are_known_up_to_so_many_bytes(tmp_path, monkeypatch):
+    def table(keys):
+        values = tf.range(len(keys), dtype=tf.int64)
+        initialiser = tf.lookup.KeyValueTensorInitializer(keys, values)
+        return tf.lookup.StaticHashTable(initialiser, -1)
+
+    tables = [table(["12345"]), table(["1234", "56"]), table(["x" * 7]), table(["123"])]
+
+    def look(words):
+        return tf.stack([one.lookup(words) for one in tables])
+
+    function_model(str(tmp_path), look, WORDS, tables=tables)
+    monkeypatch.setattr(vocabularies, "MAX_KEY_BYTES", 6)
+    monkeypatch.setattr(vocabularies, "MAX_MODEL_BYTES", 12)
+    known = [None if found is None else len(found.keys) for found in contents(tmp_path)]
+    assert known == [1, 2, None, None]

@@ -131,6 +131,7 @@ class Interpreter:
         self._leaf_numbers: dict[TensorRef, int] = {}
         self._stream_numbers: dict[Stream, int] = {}
         self._vocabulary_numbers: dict[Vocabulary, int] = {}
+        self._table_numbers: dict[TensorRef, int | None] = {}
         for node in graph.topological_order():
             self._visit(node)
 
@@ -185,13 +186,14 @@ class Interpreter:
 
     def vocabulary(self, table: TensorRef) -> int | None:
         """The number of a table's contents, None if they aren't known."""
-        found = self._vocabulary_of(table)
-        if found is None:
-            return None
-        if found not in self._vocabulary_numbers:
-            self._vocabulary_numbers[found] = len(self.vocabularies)
-            self.vocabularies.append(found)
-        return self._vocabulary_numbers[found]
+        if table not in self._table_numbers:
+            found = self._vocabulary_of(table)
+            if found is not None and found not in self._vocabulary_numbers:
+                self._vocabulary_numbers[found] = len(self.vocabularies)
+                self.vocabularies.append(found)
+            number = None if found is None else self._vocabulary_numbers[found]
+            self._table_numbers[table] = number
+        return self._table_numbers[table]
 
     def may_replace(self, name: str) -> bool:
         return name not in self._excluded

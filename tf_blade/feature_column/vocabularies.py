@@ -8,7 +8,7 @@ the same in every process that loads the model.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from tf_blade.saved_model.bundle import MetaGraph
     from tf_blade.saved_model.regions import Region
 
-MAX_KEY_BYTES = 1 << 20
+# Keys become hash tables in executables, several times as large and once for each CPU target, and
+# those are in saved_model.pb. 4 MB of keys, about 300,000, are 14 MB there for each target.
+MAX_KEY_BYTES = 4 << 20
+MAX_MODEL_BYTES = 16 << 20
 
 _TABLES = ("HashTableV2", "HashTable")
 _IMPORTS = ("LookupTableImportV2", "LookupTableImport", "InitializeTableV2", "InitializeTable")
@@ -47,6 +50,7 @@ class Vocabularies:
         self._main.library = meta.library
         self._bindings = Bindings(dict(meta.library), self._main, meta.object_graph)
         self._known: dict[Source, Vocabulary | None] = {}
+        self._left = MAX_MODEL_BYTES
         self._fills: dict[str, list[Node]] = {}  # of the main graph's tables, by resource name
         for node in self._main:
             if node.op in _IMPORTS + _FILES:
@@ -78,11 +82,14 @@ class Vocabularies:
     def _of_source(self, source: Source) -> Vocabulary | None:
         if source not in self._known:
             if source.kind == "object":
-                self._known[source] = self._of_object(int(source.name))
+                found = self._of_object(int(source.name))
             else:
                 node = self._main.nodes.get(source.name)
                 name = resource_name(node) if node is not None else source.name
-                self._known[source] = self._of_name(name)
+                found = self._of_name(name)
+            size = 0 if found is None else _key_bytes(found.keys)
+            self._known[source] = found if size <= self._left else None
+            self._left -= size if size <= self._left else 0
         return self._known[source]
 
     # -- TF1: ops of the main graph ---------------------------------------------------------
@@ -233,8 +240,11 @@ def _vocabulary(keys: np.ndarray, values: np.ndarray) -> Vocabulary | None:
     if keys.dtype not in (np.dtype(object), np.dtype(np.int64)):
         return None
     listed = keys.tolist()
-    nbytes = sum(map(len, listed)) if keys.dtype == object else keys.nbytes
-    if nbytes > MAX_KEY_BYTES or len(set(listed)) != len(listed):
+    if _key_bytes(listed) > MAX_KEY_BYTES or len(set(listed)) != len(listed):
         return None
     in_order = np.array_equal(values, np.arange(len(listed)))
     return Vocabulary(tuple(listed), () if in_order else tuple(values.tolist()))
+
+
+def _key_bytes(keys: Sequence[bytes] | Sequence[int]) -> int:
+    return sum(len(key) if isinstance(key, bytes) else 8 for key in keys)

@@ -1,13 +1,17 @@
-"""Vocabularies as static data of generated code: the flat hash tables of kernels/vocabulary.h."""
+"""Vocabularies as static data of generated code: the flat hash tables of kernels/vocabulary.h.
+
+The arrays are string literals of their bytes (targets are little-endian): a compiler reads a
+literal of 40 MB in a second, and needs minutes for the same numbers one by one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 
 import numpy as np
 import tensorflow as tf
 
-from tf_blade.feature_column.emit.expressions import int64, string
+from tf_blade.feature_column.emit.expressions import string
 from tf_blade.feature_column.spec import Vocabulary
 
 _MASK = 2**64 - 1
@@ -18,29 +22,37 @@ def vocabulary_data(name: str, vocabulary: Vocabulary) -> str:
     lines: list[str] = []
     values = "nullptr"
     if vocabulary.values:
-        values = f"{name}_values"
-        lines.append(_array("BladeInt", values, map(int64, vocabulary.values)))
+        values, definition = _data("BladeInt", f"{name}_values", np.array(vocabulary.values, "<i8"))
+        lines.append(definition)
     keys = vocabulary.keys
     if keys and isinstance(keys[0], bytes):
         texts = [key for key in keys if isinstance(key, bytes)]
-        offsets = np.cumsum([0, *map(len, texts)])
-        hashes = [int(h) for h in fingerprints(texts)]
-        slots = place(hashes)
-        entries = (f"{{{hashes[p - 1] >> 32}u, {p}}}" if p else "{0, 0}" for p in slots)
+        hashes = fingerprints(texts)
+        places = np.array(place(hashes.tolist()), np.int64)
+        entries = np.zeros((len(places), 2), "<u4")
+        entries[:, 0] = np.where(places > 0, hashes[places - 1] >> np.uint64(32), 0)
+        entries[:, 1] = places
+        slots, slots_definition = _data("StringSlot", f"{name}_slots", entries)
+        starts = np.cumsum([0, *map(len, texts)]).astype("<u4")
+        offsets, offsets_definition = _data("U32", f"{name}_offsets", starts)
         lines += [
-            _array("StringSlot", f"{name}_slots", entries),
-            _array("U32", f"{name}_offsets", (str(offset) for offset in offsets)),
+            slots_definition,
+            offsets_definition,
             f"static const char {name}_bytes[] = {string(b''.join(texts))};",
             f"static const StringTable {name} = "
-            f"{{{len(slots) - 1}, {name}_slots, {name}_offsets, {name}_bytes, {values}}};",
+            f"{{{len(places) - 1}, {slots}, {offsets}, {name}_bytes, {values}}};",
         ]
     else:
         numbers = [key for key in keys if isinstance(key, int)]
-        slots = place([hash_of_int(key) for key in numbers])
-        entries = (f"{{{int64(numbers[p - 1])}, {p}}}" if p else "{0, 0}" for p in slots)
+        places = np.array(place([hash_of_int(key) for key in numbers]), np.int64)
+        entries = np.zeros((len(places), 2), "<i8")
+        if numbers:
+            entries[:, 0] = np.where(places > 0, np.array(numbers, "<i8")[places - 1], 0)
+        entries[:, 1] = places
+        slots, slots_definition = _data("IntSlot", f"{name}_slots", entries)
         lines += [
-            _array("IntSlot", f"{name}_slots", entries),
-            f"static const IntTable {name} = {{{len(slots) - 1}, {name}_slots, {values}}};",
+            slots_definition,
+            f"static const IntTable {name} = {{{len(places) - 1}, {slots}, {values}}};",
         ]
     return "\n".join(lines)
 
@@ -79,7 +91,18 @@ def place(hashes: list[int]) -> list[int]:
     return slots
 
 
-def _array(kind: str, name: str, items: Iterable[str]) -> str:
-    texts = list(items)
-    rows = [", ".join(texts[i : i + 16]) for i in range(0, len(texts), 16)]
-    return f"static const {kind} {name}[] = {{\n    " + ",\n    ".join(rows) + ",\n};"
+_ESCAPES = tuple(f"\\{code:03o}" for code in range(256))
+_LINE = 256  # bytes
+
+
+def _data(kind: str, name: str, array: np.ndarray) -> tuple[str, str]:
+    """A pointer to a constant array of `kind`, and its definition."""
+    data = array.tobytes()
+    lines = [
+        # A zero needs one digit where no digit follows.
+        re.sub(r"\\000(?=\\)", r"\\0", "".join([_ESCAPES[c] for c in data[i : i + _LINE]]))
+        for i in range(0, len(data), _LINE)
+    ]
+    text = "\n    ".join(f'"{line}"' for line in lines)
+    definition = f"alignas(8) static const char {name}[] =\n    {text};"
+    return f"reinterpret_cast<const {kind}*>({name})", definition
