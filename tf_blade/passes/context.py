@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -65,13 +66,44 @@ class PassContext:
     arg_shapes: Mapping[str, Shape] = field(default_factory=dict)
     budget: FreezeBudget = field(default_factory=FreezeBudget)
     counts: Counter[str] = field(default_factory=Counter)
+    _types: Types | None = field(default=None, init=False, repr=False)
+    _own: Graph | None = field(default=None, init=False, repr=False)
+
+    def editable(self, graph: Graph) -> Graph:
+        """A graph for a pass to change: a copy, or within a pipeline the one that it made before.
+
+        So a pass leaves the graph that it is given as it is, and a pipeline copies its graph once.
+        """
+        return graph if graph is self._own else graph.copy()
+
+    @contextlib.contextmanager
+    def pipeline(self, graph: Graph) -> Iterator[Graph]:
+        """A copy of the graph that, within this, `editable` hands out as it is."""
+        self._own = graph.copy()
+        self._types = None
+        try:
+            yield self._own
+        finally:
+            self._own = None
 
     def types(self, graph: Graph) -> Types:
-        """dtypes and shapes of the graph's tensors."""
+        """dtypes and shapes of the graph's tensors. Takes a while: see `same_types`."""
         known = {
             name: TensorInfo(v.dtype, v.shape) for name, v in self.variables.items() if v.handle
         }
-        return infer_types(graph, self.arg_shapes, known)
+        self._types = infer_types(graph, self.arg_shapes, known)
+        return self._types
+
+    def same_types(self, graph: Graph) -> Types:
+        """What `types` gave last, if nothing has changed types since (`forget_types`).
+
+        There may be more in it: of nodes that are gone.
+        """
+        return self.types(graph) if self._types is None else self._types
+
+    def forget_types(self) -> None:
+        """To be called when a pass has run that may change what is known of types."""
+        self._types = None
 
     def variable(self, graph: Graph, ref: TensorRef) -> Variable | None:
         """The variable behind a resource or reference tensor, looking through Identities."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 
-from tensorflow.core.framework import types_pb2
+from tensorflow.core.framework import attr_value_pb2, types_pb2
 
 from tf_blade.graph.control_flow import is_v1_control_flow
 from tf_blade.graph.graph import Graph, Node, TensorRef
@@ -23,8 +23,9 @@ _UNIQUE = (ARG, "Placeholder", "PlaceholderWithDefault", "PlaceholderV2", "NoOp"
 
 
 def cse(graph: Graph, ctx: PassContext) -> Graph:
-    graph = graph.copy()
-    first: dict[bytes, str] = {}
+    graph = ctx.editable(graph)
+    first: dict[tuple[object, ...], str] = {}
+    keys = _Keys()
     merged: dict[str, str] = {}
     ordered = ordered_nodes(graph, ctx)
     for node in graph.topological_order():
@@ -33,7 +34,7 @@ def cse(graph: Graph, ctx: PassContext) -> Graph:
         node.controls = list(dict.fromkeys(merged.get(c, c) for c in node.controls))
         if node.name in ordered or not _may_merge(graph, node, ctx):
             continue
-        kept = first.setdefault(_key(node), node.name)
+        kept = first.setdefault(keys.of(node), node.name)
         if kept != node.name:
             merged[node.name] = kept
     if merged:
@@ -59,14 +60,23 @@ def _may_merge(graph: Graph, node: Node, ctx: PassContext) -> bool:
     return types_pb2.DT_VARIANT not in graph.output_dtypes(node)
 
 
-def _key(node: Node) -> bytes:
-    digest = hashlib.sha256()
-    parts = [node.op, node.device, *map(str, node.inputs), "^", *sorted(node.controls)]
-    for name in sorted(node.attrs):
+class _Keys:
+    """Equal keys for nodes that compute the same."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, tuple[attr_value_pb2.AttrValue, bytes]] = {}  # by identity
+
+    def of(self, node: Node) -> tuple[object, ...]:
         # Colocation and other internal attributes don't change what is computed.
-        if not name.startswith("_"):
-            parts.append(name)
-            value = node.attrs[name].SerializeToString(deterministic=True)
-            parts.append(hashlib.sha256(value).hexdigest())
-    digest.update("\0".join(parts).encode())
-    return digest.digest()
+        names = sorted(name for name in node.attrs if not name.startswith("_"))
+        attrs = tuple((name, self._of(node.attrs[name])) for name in names)
+        return node.op, node.device, tuple(node.inputs), tuple(sorted(node.controls)), attrs
+
+    def _of(self, value: attr_value_pb2.AttrValue) -> bytes:
+        known = self._values.get(id(value))  # default values are shared by all nodes
+        if known is None:
+            text = value.SerializeToString(deterministic=True)
+            text = text if len(text) <= 64 else hashlib.sha256(text).digest()
+            # Held, or another value might get its identity.
+            known = self._values[id(value)] = value, text
+        return known[1]

@@ -16,7 +16,7 @@ from tf_blade.passes.order import behind, ordered_nodes
 
 
 def drop_controls(graph: Graph, ctx: PassContext) -> Graph:
-    graph = graph.copy()
+    graph = ctx.editable(graph)
     needed = behind(graph, ordered_nodes(graph, ctx)) | v1_controlled(graph)
     for node in graph:
         kept = list(dict.fromkeys(name for name in node.controls if name in needed))

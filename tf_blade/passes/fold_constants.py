@@ -33,13 +33,13 @@ _INPUTS = (ARG, "Const", "Placeholder", "PlaceholderWithDefault", "PlaceholderV2
 
 
 def fold_constants(graph: Graph, ctx: PassContext) -> Graph:
-    graph = graph.copy()
-    types = ctx.types(graph)
+    graph = ctx.editable(graph)
+    types = ctx.same_types(graph)
     inside = v1_controlled(graph)
     _fold_shapes(graph, types, inside, ctx)
     foldable = _foldable(graph, types, inside)
     wanted = _boundary(graph, foldable)
-    values = _evaluate(graph, foldable, wanted)
+    values = _evaluate(graph, wanted)
     graph.redirect({ref: _store(graph, ref, value) for ref, value in values.items()})
     ctx.counts["fold_constants"] += len(values)
     return graph
@@ -133,13 +133,16 @@ def _boundary(graph: Graph, foldable: set[str]) -> list[TensorRef]:
     ]
 
 
-def _evaluate(
-    graph: Graph, foldable: set[str], wanted: list[TensorRef]
-) -> dict[TensorRef, np.ndarray]:
+def _evaluate(graph: Graph, wanted: list[TensorRef]) -> dict[TensorRef, np.ndarray]:
     if not wanted:
         return {}
     part = Graph("", graph.library)
-    part.nodes = {name: node for name, node in graph.nodes.items() if name in foldable}
+    todo = [ref.node for ref in wanted]
+    while todo:
+        name = todo.pop()
+        if name not in part.nodes:
+            part.nodes[name] = graph.nodes[name]
+            todo += [ref.node for ref in graph.nodes[name].inputs]
     scratch = tf.Graph()
     with scratch.as_default():
         graph_def = part.to_graph_def()

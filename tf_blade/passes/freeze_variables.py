@@ -26,7 +26,7 @@ _READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd")
 
 
 def freeze_variables(graph: Graph, ctx: PassContext) -> Graph:
-    graph = graph.copy()
+    graph = ctx.editable(graph)
     inside = v1_controlled(graph)
     used = _used_refs(graph)
     reads: dict[str, list[Node]] = {}

@@ -17,7 +17,7 @@ from tf_blade.passes.context import PassContext
 
 
 def inline_calls(graph: Graph, ctx: PassContext) -> Graph:
-    graph = graph.copy()
+    graph = ctx.editable(graph)
     bodies = Bodies(graph.library)
     called_by: dict[str, set[str]] = {}
     inside = v1_controlled(graph)

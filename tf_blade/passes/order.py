@@ -5,8 +5,7 @@ from __future__ import annotations
 from tensorflow.core.framework import types_pb2
 
 from tf_blade.graph.effects import has_effect
-from tf_blade.graph.graph import Graph, Node, TensorRef, op_def
-from tf_blade.graph.types import ARG
+from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.passes.context import PassContext
 
 # They do nothing but fail; what waits for one must not run without it.
@@ -33,6 +32,8 @@ def ordered_nodes(graph: Graph, ctx: PassContext) -> set[str]:
             touched.update(_state(graph, ref) for ref in node.inputs if _is_state(graph, ref))
         elif node.op in _CHECKS:
             found.add(node.name)
+    if not touched:
+        return found
     for node in graph:
         if node.name in found or (node.op in ("Identity", "RefIdentity") and not node.controls):
             continue
@@ -56,9 +57,7 @@ def _is_state(graph: Graph, ref: TensorRef) -> bool:
     node = graph.nodes[ref.node]
     if graph.output_dtypes(node)[ref.index] == types_pb2.DT_RESOURCE:
         return True
-    if node.op == ARG or node.op in graph.library:
-        return False
-    return any(arg.is_ref for arg in op_def(node.op, graph.library).output_arg)
+    return graph.gives_reference(node)
 
 
 def _state(graph: Graph, ref: TensorRef) -> str:

@@ -19,7 +19,8 @@ PASSES: tuple[Callable[[Graph, PassContext], Graph], ...] = (
     inline_calls,  # first: all others see one graph
     prune,  # before freezing: no budget is spent on what nothing uses
     freeze_variables,
-    drop_controls,  # frozen reads order nothing; their control edges would stop the next three
+    drop_controls,  # frozen reads order nothing; their control edges would stop the next four
+    cse,  # half of a model of many columns are equal Consts: fewer nodes for what follows
     remove_noops,  # constants hide behind Identities
     fold_constants,
     remove_true_asserts,  # folding decided some
@@ -29,10 +30,16 @@ PASSES: tuple[Callable[[Graph, PassContext], Graph], ...] = (
     prune,  # what the passes above left unused
 )
 
+# They take nodes and edges away and leave every other tensor what it is: its type stays right.
+KEEPING_TYPES = frozenset({prune, drop_controls, remove_noops, remove_true_asserts, cse})
+
 
 def run(graph: Graph, ctx: PassContext | None = None) -> Graph:
     """Runs all passes; what they did is counted in `ctx.counts`."""
     ctx = ctx or PassContext()
-    for apply in PASSES:
-        graph = apply(graph, ctx)
+    with ctx.pipeline(graph) as graph:
+        for apply in PASSES:
+            graph = apply(graph, ctx)
+            if apply not in KEEPING_TYPES:
+                ctx.forget_types()
     return graph

@@ -17,7 +17,7 @@ from tf_blade.passes.order import reads_constant_state
 
 
 def prune(graph: Graph, ctx: PassContext) -> Graph:
-    graph = graph.copy()
+    graph = ctx.editable(graph)
     roots = [ref.node for _, ref in graph.outputs]
     if graph.is_function:
         roots += [n.name for n in graph if n.op == ARG or has_effect(graph, n)]

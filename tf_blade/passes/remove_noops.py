@@ -16,7 +16,7 @@ import numpy as np
 
 from tf_blade.graph.constants import const_value
 from tf_blade.graph.control_flow import v1_controlled
-from tf_blade.graph.graph import Graph, Node, TensorRef, op_def
+from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
 from tf_blade.graph.types import ARG
 from tf_blade.passes.context import PassContext
@@ -25,10 +25,10 @@ _PLAIN = ("Identity", "StopGradient", "PreventGradient", "Snapshot")
 
 
 def remove_noops(graph: Graph, ctx: PassContext) -> Graph:
-    graph = graph.copy()
+    graph = ctx.editable(graph)
     types: Types | None = None
     if any(n.op == "Reshape" for n in graph):
-        types = ctx.types(graph)
+        types = ctx.same_types(graph)
     inside = v1_controlled(graph)
     # In a main graph the names of outputs are fetched.
     named = set() if graph.is_function else {ref.node for _, ref in graph.outputs}
@@ -44,7 +44,7 @@ def remove_noops(graph: Graph, ctx: PassContext) -> Graph:
             continue
         source = graph.nodes[node.inputs[0].node]
         is_result = TensorRef(node.name) in results
-        if (source.op == ARG and is_result) or _gives_reference(graph, source):
+        if (source.op == ARG and is_result) or graph.gives_reference(source):
             continue
         bypass[TensorRef(node.name)] = node.inputs[0]
     graph.redirect(bypass)
@@ -65,9 +65,3 @@ def _is_noop(graph: Graph, node: Node, types: Types | None) -> bool:
         perm = const_value(graph.nodes[node.inputs[1].node])
         return perm is not None and np.array_equal(perm, np.arange(perm.size))
     return False
-
-
-def _gives_reference(graph: Graph, node: Node) -> bool:
-    if node.op == ARG or node.op in graph.library:
-        return False
-    return any(arg.is_ref for arg in op_def(node.op, graph.library).output_arg)

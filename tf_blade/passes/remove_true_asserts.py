@@ -15,7 +15,7 @@ from tf_blade.passes.context import PassContext
 
 
 def remove_true_asserts(graph: Graph, ctx: PassContext) -> Graph:
-    graph = graph.copy()
+    graph = ctx.editable(graph)
     inside = v1_controlled(graph)
     for node in graph:
         if node.op != "Assert" or node.name in inside:

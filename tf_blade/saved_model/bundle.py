@@ -11,7 +11,7 @@ from tensorflow.core.framework import function_pb2, graph_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2, saved_object_graph_pb2
 
 from tf_blade.errors import SavedModelError, SignatureError
-from tf_blade.graph.graph import GraphError
+from tf_blade.graph.graph import Graph, GraphError
 from tf_blade.saved_model.checkpoint import Checkpoint
 from tf_blade.saved_model.reachable import reachable_functions
 from tf_blade.saved_model.regions import Region, find_regions
@@ -46,6 +46,13 @@ class MetaGraph:
     @cached_property
     def signatures(self) -> dict[str, Signature]:
         return read_signatures(self.proto)
+
+    @cached_property
+    def main(self) -> Graph:
+        """The main graph as it was read; look at it, edit regions."""
+        graph = Graph.from_graph_def(self.proto.graph_def)
+        graph.library = self.library
+        return graph
 
     @property
     def graph_def(self) -> graph_pb2.GraphDef:

@@ -18,6 +18,8 @@ def reachable_functions(
     An attribute counts as a reference if it is a function, or a string equal to a function's name
     (TensorFlow links forward and backward functions that way).
     """
+    if not library:
+        return set()
     roots: list[str] = list(more)
     for node in proto.graph_def.node:
         roots += _references(node, library)

@@ -117,8 +117,7 @@ class _Finder:
             if signatures is None or name in signatures
         }
         self._all_functions = signatures is None
-        self._main = Graph.from_graph_def(meta.graph_def)
-        self._main.library = meta.library
+        self._main = meta.main
         self._main.consumers()  # raises GraphError on a dangling input
         self._bodies = Bodies(dict(meta.library))
         self._state = State(meta, self._main, self._bodies)
@@ -133,7 +132,7 @@ class _Finder:
             if region is not None:
                 self._found.append(region)
                 for name in region.signature_names:
-                    self._visit_calls(region.graph, name)
+                    self._visit_calls(region._graph, name)
             return self._found
         for name, function in self._signature_functions():
             self._visit(function, name)
@@ -189,6 +188,8 @@ class _Finder:
 
     def _visit_calls(self, graph: Graph, signature: str) -> None:
         library = self._bodies.library
+        if not library:
+            return
         for node in graph:
             if compiled_by_xla(node.attrs):
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -57,6 +58,8 @@ def saved_variables(main: Graph, restore_op: str, checkpoint: Checkpoint) -> dic
     found: dict[str, Variable] = {}
     if restore_op not in main.nodes:
         return found
+    # One RestoreV2 reads all variables: what it reads is decoded once.
+    strings = functools.cache(lambda ref: _strings(main, ref))
     for node in ancestors(main, [restore_op]):
         if node.op not in ("AssignVariableOp", "Assign"):
             continue
@@ -65,8 +68,7 @@ def saved_variables(main: Graph, restore_op: str, checkpoint: Checkpoint) -> dic
         restore = main.nodes[origin.node]
         if target.op not in VARIABLE_OPS or restore.op != "RestoreV2":
             continue
-        keys = _strings(main, restore.inputs[1])
-        slices = _strings(main, restore.inputs[2])
+        keys, slices = strings(restore.inputs[1]), strings(restore.inputs[2])
         if keys is None or slices is None or keys[origin.index] not in checkpoint:
             continue
         variable = _saved(checkpoint, keys[origin.index], slices[origin.index])

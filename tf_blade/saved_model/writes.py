@@ -64,7 +64,7 @@ class Writes:
         for node in nodes:
             if node.op in PASS_THROUGH or is_v1_control_flow(node.op) or node.op == ARG:
                 continue
-            if node.op in READ_ONLY:
+            if node.op in READ_ONLY or not any(ref in aliases for ref in node.inputs):
                 continue
             held = [aliases.get(ref, frozenset()) for ref in _written_inputs(graph, node)]
             if not any(held):
@@ -125,19 +125,14 @@ def _aliases(graph: Graph) -> Mapping[TensorRef, frozenset[Handle]]:
             elif node.op in ("VarHandleOp", "VariableV2", "Variable"):
                 handles = frozenset({Handle("named", resource_name(node))})
             else:
-                handles = frozenset().union(*(aliases.get(ref, frozenset()) for ref in node.inputs))
-            if not handles:
-                continue
+                held = [aliases[ref] for ref in node.inputs if ref in aliases]
+                if not held:
+                    continue
+                handles = frozenset().union(*held)
             for i, dtype in enumerate(graph.output_dtypes(node)):
                 ref = TensorRef(node.name, i)
-                carries = dtype == types_pb2.DT_RESOURCE or _gives_reference(graph, node)
+                carries = dtype == types_pb2.DT_RESOURCE or graph.gives_reference(node)
                 if carries and aliases.get(ref) != handles:
                     aliases[ref] = handles
                     changed = True
     return aliases
-
-
-def _gives_reference(graph: Graph, node: Node) -> bool:
-    if node.op == ARG or node.op in graph.library:
-        return False
-    return any(arg.is_ref for arg in op_def(node.op, graph.library).output_arg)

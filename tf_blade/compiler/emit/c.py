@@ -11,6 +11,8 @@ from tf_blade.compiler.ir.dims import Dim, FloorDiv, FloorMod, IfNegative, Large
 from tf_blade.compiler.ir.program import Program, Value
 from tf_blade.compiler.ir.types import DType
 
+# Text that a C string literal holds as it is.
+_PLAIN = re.compile(r"[ !#->@-\[\]-~]*")
 # The functions of the dims' language, by the prelude's names.
 _DIM_FUNCTIONS = {
     FloorDiv: "dim_floor_div",
@@ -98,6 +100,8 @@ def comment(text: str) -> list[str]:
 
 def string(text: str) -> str:
     """A C string literal."""
+    if _PLAIN.fullmatch(text):
+        return f'"{text}"'
     escaped = "".join(
         c if 32 <= ord(c) < 127 and c not in '"\\?' else "".join(f"\\{b:03o}" for b in c.encode())
         for c in text

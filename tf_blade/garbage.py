@@ -1,0 +1,23 @@
+"""Keeps Python's cycle collector from looking at a large graph again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+
+# Objects made between two looks at the young ones, and how many of these looks until older ones
+# are looked at. A graph of 100,000 nodes is millions of objects, none of them garbage: with
+# Python's own thresholds the collector takes most of the time that copying it does.
+_THRESHOLDS = (200_000, 20, 1_000)
+
+
+@contextlib.contextmanager
+def rarely_collected() -> Iterator[None]:
+    """Within this, garbage that refers to itself is looked for rarely."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
