@@ -46,8 +46,7 @@ class Vocabularies:
         """
         self._meta = meta
         self._assets = os.path.join(export_dir, "assets")
-        self._main = Graph.from_graph_def(meta.graph_def)
-        self._main.library = meta.library
+        self._main = meta.main
         self._bindings = Bindings(dict(meta.library), self._main, meta.object_graph)
         self._known: dict[Source, Vocabulary | None] = {}
         self._left = MAX_MODEL_BYTES
