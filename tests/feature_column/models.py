@@ -81,7 +81,7 @@ class Case:
     @classmethod
     def load(cls, path: str, freeze: bool = True, **keywords: Any) -> Case:
         bundle = saved_model.read(path)
-        (region,) = bundle.regions(["serving_default"])
+        region = bundle.regions(["serving_default"])[0]
         budget = passes.FreezeBudget() if freeze else passes.FreezeBudget(per_variable=0)
         context = passes.PassContext(region.variables, region.arg_shapes, budget)
         graph = passes.run(region.graph, context)

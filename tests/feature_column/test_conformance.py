@@ -26,7 +26,8 @@ NOT_FUSED = frozenset(
     dense_features/dense_features_sequence_hash dense_features/dense_features_sequence_nested
     dense_features/dense_features_sequence_identity
     dense_features/dense_features_sequence_words_indicator
-    keras/keras_normalization
+    keras/keras_normalization tf_keras/tf_keras_normalization
+    tf_keras/tf_keras_embedding tf_keras/tf_keras_embedding_list
     lookups/lookup_ragged lookups/lookup_vector lookups/lookup_list
     """.split()
 )

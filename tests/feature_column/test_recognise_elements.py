@@ -141,6 +141,31 @@ def test_negative_ids_are_not_counted_but_refused(tmp_path):
         case.check({"x": np.array([[1, -1]], np.int32)})
 
 
+@pytest.mark.parametrize("op", ["Assert", "If"])
+def test_no_column_waits_for_an_assert_of_its_function(tmp_path, op):
+    library.load_ops()
+
+    def look(table, ids):
+        limit = tf.constant(9, tf.int64)
+        if op == "If":  # the branch with the assert is a function
+            valid = tf.debugging.assert_less(ids, limit)
+        else:
+            valid = tf.raw_ops.Assert(condition=tf.reduce_all(ids < limit), data=["assert"])
+        with tf.control_dependencies([valid]):
+            ids = tf.maximum(ids, tf.constant(3, tf.int64))
+            return tf.concat([tf.gather(table, ids), tf.gather(table, ids)], 1)
+
+    case, _ = rows_of(tmp_path / "model", look, tf.TensorSpec([None], tf.int64, "ids"))
+    path, columns, graph = case.raised(str(tmp_path / "raised"))
+    assert all(column.fused for column in columns)
+    assert [node.op for node in graph].count(op) == 1
+    known, unknown = {"ids": np.array([1, 8])}, {"ids": np.array([1, 9])}
+    (ours,), (theirs,) = ask(path, known).values(), case.ask(known).values()
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="assert"):
+        ask(path, unknown)
+
+
 @pytest.mark.parametrize("form", ["dense", "sparse", "filtered"])
 def test_of_a_table_of_unknown_contents_only_the_find_stays(tmp_path, form):
     words = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)

@@ -29,8 +29,8 @@ from tf_blade.feature_column.spec import Bag, Dense, Lookup
 from tf_blade.feature_column.split import split_joins
 from tf_blade.graph.constants import const_bytes
 from tf_blade.graph.control_flow import v1_controlled
-from tf_blade.graph.effects import has_effect
-from tf_blade.graph.graph import Graph, Node, TensorRef
+from tf_blade.graph.effects import READS, has_effect
+from tf_blade.graph.graph import Graph, Node, TensorRef, op_def
 from tf_blade.graph.shapes import Types
 from tf_blade.graph.types import ARG, Shape, TensorInfo
 from tf_blade.passes import PassContext
@@ -42,6 +42,8 @@ _Attr = attr_value_pb2.AttrValue
 # Constants up to this size are copied into the fallback, larger ones are passed to it.
 _COPIED_BYTES = 4096
 _INPUT_OPS = (ARG, "Placeholder", "PlaceholderWithDefault", "PlaceholderV2")
+_FAILS = frozenset({"Assert"})
+_BRANCHES = ("then_branch", "else_branch")
 # Ops of columns, for the report of those that were not fused.
 _COLUMN_OPS = ("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN", "ResourceGather")
 
@@ -220,8 +222,9 @@ def excluded_nodes(graph: Graph, ctx: PassContext) -> dict[str, str]:
     ordered = ordered_nodes(graph, ctx)
     controlled = v1_controlled(graph)
     for node in graph:
-        if node.controls:
-            found[node.name] = f"it waits for '{node.controls[0]}'"
+        awaited = next((name for name in node.controls if not _only_fails(graph, name)), "")
+        if awaited:
+            found[node.name] = f"it waits for '{awaited}'"
         elif node.name in controlled:
             found[node.name] = "it is inside v1 control flow"
         elif has_effect(graph, node):
@@ -231,6 +234,23 @@ def excluded_nodes(graph: Graph, ctx: PassContext) -> dict[str, str]:
         elif not devices.is_cpu(devices.parse(node.device)):
             found[node.name] = f"it is placed on {node.device}"
     return found
+
+
+def _only_fails(graph: Graph, name: str) -> bool:
+    """Whether a node is an Assert that runs anyway, or stands for such: then nothing needs to wait
+    for it, and where it fails no answer counts."""
+    node = graph.nodes[name]
+    if not graph.is_function:
+        return False  # what nothing waits for does not run
+    if node.op == "NoOp":
+        return bool(node.controls) and all(_only_fails(graph, c) for c in node.controls)
+    if node.op == "If":  # an Assert in one of its branches
+        branches = (graph.library[node.attrs[key].func.name] for key in _BRANCHES)
+        inside = {item.op for branch in branches for item in branch.node_def}
+        return all(
+            op in READS or not op_def(op, graph.library).is_stateful for op in inside - _FAILS
+        )
+    return node.op in _FAILS
 
 
 class _Cone:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -52,12 +52,12 @@ def _layer_over(case: ColumnCase) -> Callable[[], Made]:
     return make
 
 
-# -- Keras 3 ----------------------------------------------------------------------------------
+# -- Keras 3 and Keras 2 ----------------------------------------------------------------------
 
 
-def keras_layers() -> Iterator[Case]:
-    """Preprocessing layers, with embeddings behind those that give ids."""
-    layers = keras.layers
+def keras_layers(version: str) -> Iterator[Case]:
+    """Preprocessing layers of "keras" or "tf_keras", with embeddings behind those that give ids."""
+    layers = importlib.import_module(version).layers
     word, words = Feature("string", keys=WORDS), Feature("string", dims=(3,), keys=WORDS)
     number, numbers = (
         Feature("int64", keys=KEYS),
@@ -160,10 +160,10 @@ def keras_layers() -> Iterator[Case]:
         "embedding_mean": (numbers, (table(10), pool)),
     }
     for name, (feature, made) in chains.items():
-        yield Case(f"keras_{name}", {"x": feature}, chain(*made))
-    yield Case("keras_hashed_crossing", {"x": word, "y": number}, crossing)
-    yield Case("keras_hashed_crossing_one_hot", {"x": word, "y": number}, crossing_one_hot)
-    yield Case("keras_together", {"x": words, "r": reals}, together)
+        yield Case(f"{version}_{name}", {"x": feature}, chain(*made))
+    yield Case(f"{version}_hashed_crossing", {"x": word, "y": number}, crossing)
+    yield Case(f"{version}_hashed_crossing_one_hot", {"x": word, "y": number}, crossing_one_hot)
+    yield Case(f"{version}_together", {"x": words, "r": reals}, together)
 
 
 # -- TensorFlow's lookups ---------------------------------------------------------------------

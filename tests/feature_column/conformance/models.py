@@ -46,7 +46,8 @@ def _graph_cases() -> list[tuple[str, Any]]:
 
 _FUNCTIONS: dict[str, Callable[[], list[Any]]] = {
     "dense_features": functions.keras_columns,
-    "keras": lambda: list(functions.keras_layers()),
+    "keras": lambda: list(functions.keras_layers("keras")),
+    "tf_keras": lambda: list(functions.keras_layers("tf_keras")),
     "lookups": lambda: list(functions.lookups()),
 }
 GROUPS = ("graph", *_FUNCTIONS)
