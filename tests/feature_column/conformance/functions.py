@@ -191,10 +191,20 @@ def lookups() -> Iterator[Case]:
 
         return make
 
+    def partitions() -> list[tf.Variable]:
+        # "mod" and "div" both need 4, 3, 3 rows for 10.
+        return [table(seed, count) for seed, count in enumerate((4, 3, 3))]
+
+    def dense_parts(strategy: str) -> Callable[[], Made]:
+        def make() -> Made:
+            rows = partitions()
+            return lambda f: v1.embedding_lookup(rows, f["x"], partition_strategy=strategy), rows
+
+        return make
+
     def parts(strategy: str, safe: bool) -> Callable[[], Made]:
         def make() -> Made:
-            # "mod" and "div" both need 4, 3, 3 rows for 10.
-            rows = [table(seed, count) for seed, count in enumerate((4, 3, 3))]
+            rows = partitions()
             look_up = v1.safe_embedding_lookup_sparse if safe else v1.embedding_lookup_sparse
 
             def run(features: dict[str, Any]) -> Any:
@@ -282,8 +292,7 @@ def lookups() -> Iterator[Case]:
         yield Case(f"lookup_sparse_{strategy}", {"x": filled}, parts(strategy, safe=False))
         yield Case(f"safe_lookup_{strategy}", {"x": sparse}, parts(strategy, safe=True))
     for name, dims in (("vector", ()), ("list", (3,))):
-        yield Case(
-            f"lookup_{name}",
-            {"x": Feature("int64", dims=dims, keys=NUMBERS, takes="known")},
-            one_table(lambda t, f: nn.embedding_lookup(t, f["x"])),
-        )
+        known = {"x": Feature("int64", dims=dims, keys=NUMBERS, takes="known")}
+        yield Case(f"lookup_{name}", known, one_table(lambda t, f: nn.embedding_lookup(t, f["x"])))
+        for strategy in ("mod", "div"):
+            yield Case(f"lookup_{name}_{strategy}", known, dense_parts(strategy))

@@ -9,8 +9,11 @@ q + 1 rows, the others q.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tf_blade.feature_column.interpret import Interpreter, Result, rule
+from tf_blade.feature_column.rules.elements import with_dims
+from tf_blade.feature_column.rules.shapes import resolve
 from tf_blade.feature_column.rules.tables import finish, table_of
 from tf_blade.feature_column.spec import Expr, Table
 from tf_blade.feature_column.values import (
@@ -20,6 +23,7 @@ from tf_blade.feature_column.values import (
     Partition,
     PartRows,
     Vectors,
+    product,
 )
 from tf_blade.graph.graph import Node
 
@@ -138,11 +142,17 @@ def _base(
 
 
 @rule("Reshape")
-def same_shape(m: Interpreter, node: Node) -> Result:
-    """Rows of a table in the shape they have: what follows the stitch."""
+def shape_of_ids(m: Interpreter, node: Node) -> Result:
+    """Rows of a table in the shape that the ids had: what follows the stitch."""
     vectors, target = m.value(node.inputs[0]), m.vector(node.inputs[1])
     if not isinstance(vectors, Vectors) or target is None or len(vectors.ids.dims) != 1:
         return None
-    if tuple(dim.const for dim in target[1:]) != vectors.tail:
+    rank = len(target) - len(vectors.tail)
+    if rank < 1 or tuple(dim.const for dim in target[rank:]) != vectors.tail:
         return None
-    return vectors
+    if rank == 1:
+        return vectors
+    dims = resolve(target[:rank], product(vectors.ids.dims))
+    if dims is None or vectors.distinct or vectors.weight is not None:
+        return None
+    return finish(m, node, replace(vectors, ids=with_dims(vectors.ids, dims)))
