@@ -130,6 +130,43 @@ def test_counts_that_are_used_as_integers_are_cast_back(tmp_path):
     np.testing.assert_array_equal(ours, theirs)
 
 
+def test_a_feature_space_is_one_lookup(tmp_path):
+    kinds = keras.utils.FeatureSpace
+    space = kinds(
+        {
+            "age": kinds.float_normalized(),
+            "hours": kinds.float_discretized(num_bins=4),
+            "job": kinds.string_categorical(num_oov_indices=1),
+            "city": kinds.string_hashed(num_bins=8),
+            "rank": kinds.integer_categorical(),
+        },
+        crosses=[kinds.cross(("job", "rank"), crossing_dim=16)],
+        output_mode="concat",
+    )
+    random = np.random.default_rng(0)
+    words = strings([b"cook", b"pilot", b"clerk"])
+    rows = {
+        "age": random.normal(40, 9, 50).astype(np.float32),
+        "hours": random.normal(40, 9, 50).astype(np.float32),
+        "job": random.choice(words, 50),
+        "city": random.choice(words, 50),
+        "rank": random.integers(0, 5, 50),
+    }
+    tensors = {
+        name: tf.constant(values.tolist(), tf.as_dtype(values.dtype))
+        for name, values in rows.items()
+    }
+    space.adapt(tf.data.Dataset.from_tensor_slices(tensors).batch(25))
+    model = keras.Model(space.get_inputs(), space.get_encoded_features())
+    model.export(str(tmp_path), verbose=False)
+    case = Case.load(str(tmp_path))
+    (found,) = case.found
+    assert len(found.lookup.inputs) == len(rows)
+    feeds = {name: values[:, None] for name, values in rows.items()}
+    feeds["job"][0] = b"nobody"
+    assert case.check(feeds) == 0
+
+
 def test_negative_ids_are_not_counted_but_refused(tmp_path):
     inputs = keras.Input((2,), dtype="int32", name="x")
     encoded = keras.layers.CategoryEncoding(5, output_mode="count")(inputs)

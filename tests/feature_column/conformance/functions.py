@@ -131,6 +131,13 @@ def keras_layers(version: str) -> Iterator[Case]:
         "string_lookup_oov": (word, (lookup(num_oov_indices=3), table(size + 2), flat)),
         "string_lookup_multi_hot": (words, (lookup(output_mode="multi_hot"),)),
         "string_lookup_count": (words, (lookup(output_mode="count"),)),
+        "string_lookup_one_hot": (word, (lookup(output_mode="one_hot"),)),
+        "integer_lookup_one_hot": (number, (integers(output_mode="one_hot"),)),
+        "hashing_multi_hot": (words, (hashing(output_mode="multi_hot"),)),
+        "discretization_one_hot": (
+            real,
+            (lambda: layers.Discretization(BOUNDARIES, output_mode="one_hot"),),
+        ),
         "integer_lookup": (number, (integers(), table(len(KEYS) + 1), flat)),
         "integer_lookup_oov": (number, (integers(num_oov_indices=2), table(len(KEYS) + 2))),
         "hashing": (word, (hashing(), table(11), flat)),

@@ -10,6 +10,7 @@ from tf_blade.feature_column.rules.tables import filled_by, vectors_of
 from tf_blade.feature_column.sources import dense_stream, sparse_stream
 from tf_blade.feature_column.spec import Bag, Combiner, Expr
 from tf_blade.feature_column.values import (
+    Counts,
     DenseIds,
     Elements,
     EmptyRows,
@@ -136,11 +137,13 @@ def one_hot(m: Interpreter, node: Node) -> Result:
     depth = m.scalar(depth_ref)
     if not isinstance(depth, int) or depth <= 0 or node.attrs["axis"].i != -1:
         return None
-    if m.scalar(on) != 1.0 or m.scalar(off) != 0.0 or m.dtype(on) != "f32":
+    dtype = m.dtype(on)
+    if m.scalar(on) != 1 or m.scalar(off) != 0 or dtype not in ("f32", "i32", "i64"):
         return None
     value = m.value(ref)
     if isinstance(value, DenseIds):
-        return Hot(value, depth) if not 0 <= value.default < depth else None
+        missing = not 0 <= value.default < depth
+        return Hot(value, depth) if missing and dtype == "f32" else None
     ids = m.elements(ref)
     if ids is None or ids.expr.dtype not in ("i32", "i64"):
         return None
@@ -150,13 +153,17 @@ def one_hot(m: Interpreter, node: Node) -> Result:
         return None
     bag = Bag(found[0], depth, column=node.name)
     tail = (1,) * (len(ids.dims) - len(found[1])) + (depth,)
-    return Piece((PiecePart(depth, bag=bag),), found[1], found[1], tail, ids=ids)
+    piece = Piece((PiecePart(depth, bag=bag),), found[1], found[1], tail, ids=ids)
+    return piece if dtype == "f32" else Counts(piece)
 
 
 @rule("Sum", "Max")
 def multi_hot(m: Interpreter, node: Node) -> Result:
     """How often, or whether, each id is in a row."""
     hot = m.value(node.inputs[0])
+    integers = isinstance(hot, Counts)
+    if isinstance(hot, Counts):
+        hot = hot.piece
     if not isinstance(hot, (Hot, Piece)) or node.attrs["keep_dims"].b:
         return None
     if isinstance(hot, Hot):
@@ -181,4 +188,5 @@ def multi_hot(m: Interpreter, node: Node) -> Result:
         return None
     bag = Bag(found[0], depth, binary=node.op == "Max", column=node.name)
     rows: tuple[Num, ...] = dims[:-1]
-    return Piece((PiecePart(depth, bag=bag),), rows, rows, (depth,))
+    piece = Piece((PiecePart(depth, bag=bag),), rows, rows, (depth,))
+    return Counts(piece) if integers else piece
