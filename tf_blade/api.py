@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,12 +16,13 @@ from tf_blade import library, machine
 from tf_blade.check import FeedPlan, check, excuse_random_outputs, plan_feeds
 from tf_blade.config import Config
 from tf_blade.errors import ConfigError, MismatchError
+from tf_blade.garbage import rarely_collected
 from tf_blade.inputs import FeedSet, read_inputs
 from tf_blade.optimized_model import OptimizedModel
 from tf_blade.output_dir import atomic_output, check_output
 from tf_blade.progress import Progress, silent
 from tf_blade.report import LARGE_PROTO_BYTES, REPORT_FILE, CheckReport, Report, SignatureReport
-from tf_blade.runner import Runner
+from tf_blade.runner import Model, Recorded, Runner
 from tf_blade.saved_model import MetaGraph, Signature
 from tf_blade.signatures import choose_signatures, computation, keeps_state, read_meta_graph
 from tf_blade.sources import Source, open_source
@@ -135,7 +137,7 @@ def run(
     target = Path(output_dir) if output_dir is not None else None
     if target is not None and not isinstance(saved_model, str | os.PathLike):
         check_output(target, None, overwrite)  # before a long save
-    with open_source(saved_model) as source:
+    with open_source(saved_model) as source, rarely_collected():
         if target is not None:
             check_output(target, None if source.temporary else source.directory, overwrite)
         job = _prepare(driver, source, config, signatures, progress)
@@ -189,24 +191,26 @@ class _Job:
         """
         start = time.perf_counter()
         self.progress("load the original")
-        # Before any work: a model that TensorFlow can't load or feeds that it can't take are the
-        # user's to mend.
         if is_risky(self.meta_graph, self.signatures):
             require_survival(self.source.directory, self.config.tags or (), self.signatures)
-        original = self._load(self.source.directory)
-        plans = self._plan(original, given)
-        report = self._drive(staging)
-        if report.cluster_count == 0:
-            self._restore(staging, report, "no cluster could be made; see the reasons of each node")
-        else:
-            self._check_and_time(original, staging, plans, report)
+        original = Recorded(lambda: self._load(self.source.directory, self._times))
+        try:
+            plans, report = self._plan_and_drive(original, staging, given)
+            if report.cluster_count == 0:
+                reason = "no cluster could be made; see the reasons of each node"
+                self._restore(staging, report, reason)
+            else:
+                self._check_and_time(original, staging, plans, report)
+        finally:
+            original.release()
         self._finish(staging, report, time.perf_counter() - start)
         return report
 
     def dry_run(self, scratch: Path) -> Report:
         """The optimizer's report alone; `scratch` is thrown away."""
         start = time.perf_counter()
-        report = self._drive(scratch)
+        with rarely_collected():
+            report = self._drive(scratch, self.progress)
         report.outcome_reason = "a dry run: neither checked nor timed, nothing written"
         report.saved_model_bytes_after = _proto_bytes(scratch)
         report.optimize_seconds = time.perf_counter() - start
@@ -215,19 +219,55 @@ class _Job:
             found.check = CheckReport("skipped", "a dry run")
         return report
 
-    def _drive(self, staging: Path) -> Report:
+    def _drive(self, staging: Path, progress: Progress) -> Report:
         report = self.driver(
             str(self.source.directory),
             str(staging),
             self.config,
             list(self.signatures),
-            self.progress,
+            progress,
         )
         self._describe(report)
         return report
 
-    def _load(self, directory: Path) -> Runner:
-        return Runner(directory, self.config.tags or ())
+    def _plan_and_drive(
+        self, original: Recorded, staging: Path, given: Mapping[str, Sequence[FeedSet]]
+    ) -> tuple[dict[str, FeedPlan], Report]:
+        """Feeds and the original's answers to them; the optimised model.
+
+        The original's errors come first: a model that TensorFlow can't load or feeds that it can't
+        take are the user's to mend.
+        """
+        if self.meta_graph.object_graph is not None:  # Python loads it, and holds its lock
+            original.load()
+            return self._plan(original, given, self.progress), self._drive(staging, self.progress)
+
+        def ask() -> dict[str, FeedPlan]:
+            original.load()
+            return self._plan(original, given, silent)
+
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(ask)
+
+            def progress(stage: str, done: int = 0, total: int = 0) -> None:
+                if asked.done():
+                    asked.result()
+                self.progress(stage, done, total)
+
+            try:
+                report = self._drive(staging, progress)
+            except Exception:
+                asked.result()
+                raise
+            self.progress("prepare inputs")
+            return asked.result(), report
+
+    @property
+    def _times(self) -> bool:
+        return self.config.timing_seconds > 0
+
+    def _load(self, directory: Path, grappler: bool = True) -> Runner:
+        return Runner(directory, self.config.tags or (), grappler)
 
     def _describe(self, report: Report) -> None:
         from tf_blade import __version__
@@ -244,17 +284,15 @@ class _Job:
     # -- checking -------------------------------------------------------------------------
 
     def _plan(
-        self, original: Runner, given: Mapping[str, Sequence[FeedSet]]
+        self, original: Model, given: Mapping[str, Sequence[FeedSet]], progress: Progress
     ) -> dict[str, FeedPlan]:
         if not given and not self.config.check and not self.config.timing_seconds:
             return {}
-        return plan_feeds(
-            original, self.meta_graph, self.signatures, given, self.config, self.progress
-        )
+        return plan_feeds(original, self.meta_graph, self.signatures, given, self.config, progress)
 
     def _check_and_time(
         self,
-        original: Runner,
+        original: Recorded,
         staging: Path,
         plans: Mapping[str, FeedPlan],
         report: Report,
@@ -263,12 +301,16 @@ class _Job:
             self._skip_check(report)
             return
         # Planning ran the original: if that left traces, it must start afresh like the other.
-        if keeps_state(self.meta_graph, self.signatures):
-            original = self._load(self.source.directory)
+        stateful = keeps_state(self.meta_graph, self.signatures)
+        if stateful or not self._times:  # its answers are known, and two models take much memory
+            original.release()
+        expected: Recorded | Runner = original
+        if stateful:
+            expected = self._load(self.source.directory)
         optimized = self._load(staging)
         if self.config.check:
             before = _fallbacks()
-            checks = check(original, optimized, plans, self.config, self.progress)
+            checks = check(expected, optimized, plans, self.config, self.progress)
             after = _fallbacks()
             report.fallbacks = {
                 cause: count - before.get(cause, 0)
@@ -281,8 +323,9 @@ class _Job:
             self._judge(checks, report)
         else:
             self._skip_check(report)
-        if self.config.timing_seconds:
-            self._time(original, optimized, plans, report)
+        if self._times:
+            runner = expected.runner if isinstance(expected, Recorded) else expected
+            self._time(runner, optimized, plans, report)
             self._choose_faster(staging, report)
 
     def _skip_check(self, report: Report) -> None:

@@ -18,7 +18,7 @@ from tf_blade.inputs import FeedSet, with_other_batches
 from tf_blade.parse_example import find_features
 from tf_blade.progress import Progress, silent
 from tf_blade.report import CheckReport, OutputCheck
-from tf_blade.runner import Runner, first_line
+from tf_blade.runner import Model, Runner, first_line
 from tf_blade.saved_model import MetaGraph, Signature
 from tf_blade.signatures import computation, reachable_nodes, read_meta_graph
 from tf_blade.synthesis import synthesise
@@ -35,7 +35,7 @@ class FeedPlan:
 
 
 def plan_feeds(
-    original: Runner,
+    original: Model,
     meta_graph: MetaGraph,
     signatures: Mapping[str, Signature],
     given: Mapping[str, Sequence[FeedSet]],
@@ -69,7 +69,7 @@ def plan_feeds(
     return plans
 
 
-def _plan_given(original: Runner, signature: Signature, given: Sequence[FeedSet]) -> FeedPlan:
+def _plan_given(original: Model, signature: Signature, given: Sequence[FeedSet]) -> FeedPlan:
     plan = FeedPlan(signature, "given", list(given))
     for feeds in given:
         try:
@@ -89,7 +89,7 @@ def _plan_given(original: Runner, signature: Signature, given: Sequence[FeedSet]
 
 
 def check(
-    original: Runner,
+    original: Model,
     optimized: Runner,
     plans: Mapping[str, FeedPlan],
     config: Config,
@@ -141,7 +141,7 @@ def check(
 
 
 def _run_both(
-    original: Runner, optimized: Runner, name: str, feeds: FeedSet, config: Config
+    original: Model, optimized: Runner, name: str, feeds: FeedSet, config: Config
 ) -> tuple[list[OutputCheck], str]:
     """Output checks, and a reason if the original fails."""
     try:
@@ -161,7 +161,7 @@ def _run_both(
 
 def excuse_random_outputs(
     reports: Mapping[str, CheckReport],
-    first: Runner,
+    first: Model,
     second: Runner,
     plans: Mapping[str, FeedPlan],
     config: Config,

@@ -11,7 +11,12 @@ from functools import partial
 from tf_blade import saved_model
 from tf_blade.backends.cpu import executables
 from tf_blade.backends.cpu.clusters import LoweredCluster, lower_cluster, supports
-from tf_blade.backends.cpu.lookups import RaisedLookup, raise_graph, use_executable
+from tf_blade.backends.cpu.lookups import (
+    RaisedGraph,
+    RaisedLookup,
+    raise_graph,
+    use_executable,
+)
 from tf_blade.clustering import Cluster, Replacement, find_clusters, outline, replace_all, split_out
 from tf_blade.compiler.build import Built
 from tf_blade.compiler.fuse import Plan
@@ -22,6 +27,8 @@ from tf_blade.feature_column.vocabularies import Vocabularies
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
 from tf_blade.passes import FreezeBudget, PassContext, pipeline
+from tf_blade.passes.freeze_variables import freeze_variables
+from tf_blade.passes.prune import prune
 from tf_blade.progress import Progress
 from tf_blade.report import (
     ClusterReport,
@@ -33,6 +40,10 @@ from tf_blade.report import (
     SignatureReport,
 )
 from tf_blade.saved_model import Region
+
+# Tables of lookups from this size on stay variables. A copy of them in the proto would cost memory
+# twice and make every step from here to the server's start slower.
+_HELD_BYTES = 64 << 10
 
 
 def optimize_saved_model(
@@ -116,10 +127,22 @@ class _Work:
         """
         original = region.graph
         context = PassContext(region.variables, region.arg_shapes, budget)
+        if config.lookups != "off":
+            context.hold_tables = _HELD_BYTES
         graph = pipeline.run(original, context)
         types = context.same_types(graph)
         known = vocabularies.of_region(region, graph)
         raised = raise_graph(graph, types, context, known, config, first[1], region.served)
+        if _reads_held(raised.graph, context):
+            # Of no use as tables of lookups: constants may do for them, and for other lookups.
+            context.hold_tables = None
+            graph = prune(freeze_variables(raised.graph, context), context)
+            types.update(context.types(graph))
+            known = vocabularies.of_region(region, graph)
+            number = first[1] + len(raised.lookups)
+            more = raise_graph(graph, types, context, known, config, number, region.served)
+            fused = [column for column in raised.columns if column.fused]
+            raised = RaisedGraph(more.graph, raised.lookups + more.lookups, fused + more.columns)
         graph = raised.graph
         columns = [ColumnReport(c.name, c.kind, c.fused, c.reason) for c in raised.columns]
         work = cls(region, len(original), graph, types, raised.lookups, columns)
@@ -239,6 +262,18 @@ class _Work:
             kernels=_kernels(lowered.plan),
             gemms=sum(op.kind == "dot_general" for op in lowered.program.ops),
         )
+
+
+def _reads_held(graph: Graph, context: PassContext) -> bool:
+    """Whether something but lookups still gathers from a variable that was held for them."""
+    for node in graph:
+        if node.op in ("ResourceGather", "ResourceGatherNd"):
+            source = graph.nodes[node.inputs[0].node]
+            while source.op == "Identity":
+                source = graph.nodes[source.inputs[0].node]
+            if source.name in context.held:
+                return True
+    return False
 
 
 def _support(node: Node, *, graph: Graph, types: Types) -> str | None:

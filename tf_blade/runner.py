@@ -2,50 +2,78 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import os
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, saved_model_pb2
+from tensorflow.python.eager import context
 
+from tf_blade.c_session import Call, Session
 from tf_blade.errors import SavedModelError, SignatureError, TfBladeError
+from tf_blade.graph.names import parse_tensor_name
+from tf_blade.saved_model import Signature
+from tf_blade.saved_model.signatures import read_signatures
 from tf_blade.signatures import load_ops_for
 
 Feeds = Mapping[str, Any]  # input name -> numpy array (or tf.SparseTensor)
 Answers = dict[str, np.ndarray]
 
+_OPAQUE = (tf.resource, tf.variant)
+
+
+class Model(Protocol):
+    """What can be asked for answers."""
+
+    def run(self, signature: str, feeds: Feeds) -> Answers: ...
+
 
 class Runner:
     """A SavedModel folder, loaded fresh: variables are as they were saved.
 
+    Models of the TF1 format run in a C++ session, as a server runs them: Python's loader makes an
+    object for every node, several times. Those of the TF2 format are loaded by TensorFlow's Python.
+
     Args:
       directory: the SavedModel's folder.
       tags: tags of its MetaGraph.
+      grappler: whether TensorFlow may optimise the graph of a session. What it takes for a large
+        graph is wasted if only a few answers are wanted.
 
     Raises:
       SavedModelError: TensorFlow can't load the model.
       RuntimeLibraryError: the model holds our op and its library can't be loaded.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], tags: tuple[str, ...]) -> None:
+    def __init__(
+        self, directory: str | os.PathLike[str], tags: tuple[str, ...], grappler: bool = True
+    ) -> None:
         self.directory = os.fspath(directory)
         self.tags = tags
-        self.model = load_saved_model(self.directory, tags)
+        self._session = load_session(self.directory, tags, grappler)
+        self._model: Any = None if self._session else load_saved_model(self.directory, tags)
 
     def function(self, signature: str) -> Any:
         """The concrete function of a signature. Raises SignatureError if there is none."""
-        if signature not in self.model.signatures:
-            has = ", ".join(self.model.signatures)
-            raise SignatureError(f"'{self.directory}' has no signature '{signature}' (has: {has}).")
-        return self.model.signatures[signature]
+        signatures = self._model.signatures
+        self._find(signature, signatures)
+        return signatures[signature]
 
     def run(self, signature: str, feeds: Feeds) -> Answers:
         """Calls a signature once. Composite outputs come as their parts, `name/0`, `name/1` ….
 
         Raises what TensorFlow raises when the model fails on these feeds.
         """
+        if self._session is not None:
+            return dict(sorted(self._bind(signature, feeds).outputs().items()))
         results = self.function(signature)(**to_tensors(feeds))
         answers: Answers = {}
         for name, value in results.items():
@@ -56,8 +84,67 @@ class Runner:
 
     def call(self, signature: str, feeds: Feeds) -> Callable[[], object]:
         """A call to be timed: feeds are tensors already, results are waited for on the CPU."""
+        if self._session is not None:
+            return self._bind(signature, feeds).run
         function, tensors = self.function(signature), to_tensors(feeds)
         return lambda: function(**tensors)
+
+    def close(self) -> None:
+        """Gives the model's memory back; it can't be called any more."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        self._model = None
+        gc.collect()
+        trim_memory()
+
+    def _bind(self, signature: str, feeds: Feeds) -> Call:
+        assert self._session is not None
+        self._find(signature, self._session.signatures)
+        arrays = {n: v.numpy() if isinstance(v, tf.Tensor) else v for n, v in feeds.items()}
+        return self._session.bind(signature, arrays)
+
+    def _find(self, signature: str, known: Iterable[str]) -> None:
+        if signature not in known:
+            has = ", ".join(known)
+            raise SignatureError(f"'{self.directory}' has no signature '{signature}' (has: {has}).")
+
+
+class Recorded:
+    """A model that is asked every question once, so that it need not stay in memory.
+
+    Only for a model that keeps no state. It is loaded when a question is new.
+    """
+
+    def __init__(self, load: Callable[[], Runner]) -> None:
+        self._load = load
+        self._runner: Runner | None = None
+        # By signature and identity of the feeds, which are kept.
+        self._answers: dict[tuple[str, int], tuple[Feeds, Answers]] = {}
+
+    def load(self) -> None:
+        """Loads the model, if it isn't loaded. Raises as `Runner` does."""
+        if self._runner is None:
+            self._runner = self._load()
+
+    @property
+    def runner(self) -> Runner:
+        """The model, loaded."""
+        self.load()
+        assert self._runner is not None
+        return self._runner
+
+    def run(self, signature: str, feeds: Feeds) -> Answers:
+        key = signature, id(feeds)
+        if key not in self._answers:
+            self._answers[key] = feeds, self.runner.run(signature, feeds)
+        return dict(self._answers[key][1])
+
+    def release(self) -> None:
+        """Gives the model's memory back."""
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
 
 
 def to_tensors(feeds: Feeds) -> dict[str, Any]:
@@ -82,6 +169,74 @@ def load_saved_model(directory: str, tags: tuple[str, ...] | None) -> Any:
         raise SavedModelError(
             f"TensorFlow can't load '{directory}': {first_line(error)}"
         ) from error
+
+
+def load_session(directory: str, tags: tuple[str, ...], grappler: bool) -> Session | None:
+    """A SavedModel of the TF1 format in a C++ session; None for other models.
+
+    Raises SavedModelError if TensorFlow can't load the model, RuntimeLibraryError if our library
+    can't be loaded.
+    """
+    meta = _session_model(directory, tags)
+    if meta is None:
+        return None
+    load_ops_for(directory)
+    config = config_pb2.ConfigProto()
+    config.CopyFrom(context.context().config)  # threads and devices, as the user set them
+    if not grappler:
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
+    try:
+        return Session(directory, tuple(meta.meta_info_def.tags), config.SerializeToString())
+    except RuntimeError as error:
+        raise SavedModelError(
+            f"TensorFlow can't load '{directory}': {first_line(error)}"
+        ) from error
+
+
+def _session_model(directory: str, tags: tuple[str, ...]) -> meta_graph_pb2.MetaGraphDef | None:
+    """The MetaGraph with the tags, if a session runs it as Python's loader would."""
+    try:
+        data = Path(directory, "saved_model.pb").read_bytes()
+        metas = saved_model_pb2.SavedModel.FromString(data).meta_graphs
+    except (OSError, DecodeError):
+        return None
+    chosen = [m for m in metas if not tags or set(m.meta_info_def.tags) == set(tags)]
+    if len(chosen) != 1 or chosen[0].object_graph_def.nodes:
+        return None
+    signatures = read_signatures(chosen[0])
+    for signature in signatures.values():
+        tensors = [*signature.inputs.values(), *signature.outputs.values()]
+        if not signature.outputs or not all(t.is_dense and t.dtype not in _OPAQUE for t in tensors):
+            return None
+        # Python's loader says which placeholder lacks a value.
+        if _unfed_placeholder(chosen[0], signature):
+            return None
+    return chosen[0]
+
+
+def _unfed_placeholder(meta: meta_graph_pb2.MetaGraphDef, signature: Signature) -> bool:
+    """Whether an output depends on a placeholder that is no input of the signature."""
+    nodes = {node.name: node for node in meta.graph_def.node}
+    fed = {parse_tensor_name(name).node for t in signature.inputs.values() for name in t.tensors}
+    todo = [parse_tensor_name(n).node for t in signature.outputs.values() for n in t.tensors]
+    seen = set(todo)
+    while todo:
+        node = nodes.get(todo.pop())
+        if node is None or node.name in fed:
+            continue
+        if node.op in ("Placeholder", "PlaceholderV2"):
+            return True
+        fresh = {parse_tensor_name(text).node for text in node.input} - seen
+        seen |= fresh
+        todo += fresh
+    return False
+
+
+def trim_memory() -> None:
+    """Hands freed memory back to the system, where the C library can."""
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def first_line(error: BaseException, limit: int = 300) -> str:

@@ -39,6 +39,9 @@ from tf_blade.passes.prune import prune
 
 _Attr = attr_value_pb2.AttrValue
 
+# Grappler leaves functions with this attribute alone. It would spend most of the time that a server
+# takes to load the model on a function that hardly ever runs.
+_NOT_OPTIMIZED = "_tf_data_function"
 # Constants up to this size are copied into the fallback, larger ones are passed to it.
 _COPIED_BYTES = 4096
 _INPUT_OPS = (ARG, "Placeholder", "PlaceholderWithDefault", "PlaceholderV2")
@@ -349,6 +352,7 @@ class _Cone:
             copies,
         )
         fdef = function.to_function_def()
+        fdef.attr[_NOT_OPTIMIZED].b = True
         digest = hashlib.sha256(fdef.SerializeToString(deterministic=True)).hexdigest()
         fdef.signature.name = f"{fdef.signature.name}_{digest[:16]}"
         library = cast("dict[str, function_pb2.FunctionDef]", graph.library)

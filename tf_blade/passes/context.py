@@ -59,12 +59,17 @@ class PassContext:
       variables: by the name of the node that stands for the variable (argument, VarHandleOp, …).
       arg_shapes: shapes of function arguments by name, where more is known than the graph says.
       budget: for freezing.
+      hold_tables: variables from this size on that are only gathered from stay variables: a lookup
+        reads them where they are. None: they are frozen like others.
+      held: names of the nodes that stand for such variables; filled by freezing.
       counts: what the passes did, e.g. {"inline_calls": 3}; filled by them.
     """
 
     variables: Mapping[str, Variable] = field(default_factory=dict)
     arg_shapes: Mapping[str, Shape] = field(default_factory=dict)
     budget: FreezeBudget = field(default_factory=FreezeBudget)
+    hold_tables: int | None = None
+    held: set[str] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     _types: Types | None = field(default=None, init=False, repr=False)
     _own: Graph | None = field(default=None, init=False, repr=False)

@@ -7,7 +7,7 @@
     f(VariableV2)               ->  f(Const)
 
 One Const a variable. Stays a variable: one that something writes, one above the budget's size, one
-of strings, and a read inside v1 control flow.
+of strings, a read inside v1 control flow, and a table that a lookup may read (see `hold_tables`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def freeze_variables(graph: Graph, ctx: PassContext) -> Graph:
             variables[name] = variable
     # Small ones first: if the budget runs out, as many reads as possible are gone.
     replaced: dict[TensorRef, TensorRef] = {}
+    ctx.held = {name for name in reads if _is_held(variables[name], reads[name], ctx)}
     for name in sorted(reads, key=lambda n: variables[n].nbytes):
+        if name in ctx.held:
+            continue
         replaced.update(_freeze(graph, name, variables[name], reads[name], inside, ctx))
     graph.redirect(replaced)  # once: each looks at the whole graph
     return graph
@@ -57,6 +60,12 @@ def _variable_name(graph: Graph, node: Node) -> str:
     while source.op == "Identity":
         source = graph.nodes[source.inputs[0].node]
     return source.name
+
+
+def _is_held(variable: Variable, reads: list[Node], ctx: PassContext) -> bool:
+    if ctx.hold_tables is None or variable.nbytes < ctx.hold_tables:
+        return False
+    return all(node.op in ("ResourceGather", "ResourceGatherNd") for node in reads)
 
 
 def _may_freeze(variable: Variable) -> bool:
