@@ -75,6 +75,26 @@ def test_constants_that_do_not_go_by_the_place_in_a_row_stay(tmp_path, constant)
     assert case.check({"ids": np.array([[1], [5]], np.int32)}) == 0
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_places_in_a_row_are_those_of_the_tensor_itself(tmp_path, same):
+    """As bucketized columns make them, from the number of rows of one tensor."""
+
+    def look(table, ids, other):
+        rows = tf.shape(ids if same else other)[0]
+        shifted = tf.reshape(ids, [-1]) + tf.tile(tf.range(3), [rows]) * 3
+        shifted = tf.reshape(shifted, tf.shape(ids))
+        return tf.concat([tf.reduce_sum(tf.gather(table, shifted), 1), other], 1)
+
+    specs = tf.TensorSpec([None, 3], tf.int32, "ids"), tf.TensorSpec([None, 1], tf.float32, "other")
+    case, found = rows_of(tmp_path, look, *specs)
+    assert ("constants" in operations(found.lookup.streams[0])) == same
+    feeds = {
+        "ids": np.array([[0, 1, 2], [2, 0, 3]], np.int32),
+        "other": np.ones((2, 1), np.float32),
+    }
+    assert case.check(feeds) == 0
+
+
 def test_weights_of_a_dense_tensor_belong_to_ids_at_the_same_places(tmp_path):
     def look(table, ids, weights):
         ids, weights = tf.sparse.from_dense(ids), tf.sparse.from_dense(weights)

@@ -9,6 +9,7 @@ import numpy as np
 
 from tf_blade.feature_column.interpret import MAX_CONSTANTS, Interpreter, Result, compatible, rule
 from tf_blade.feature_column.rules.shapes import resolve
+from tf_blade.feature_column.sources import leaves_of
 from tf_blade.feature_column.spec import Expr
 from tf_blade.feature_column.values import Constant, Dims, Elements, Num, product
 from tf_blade.graph.graph import Node, TensorRef
@@ -51,7 +52,10 @@ def make(expr: Expr, *operands: Elements) -> Elements | None:
     for other in main[1:]:
         if other.keep != first.keep or other.filled != first.filled:
             return None
-        if not _same_dims(other.dims, first.dims, first.keep is None and first.filled is None):
+        # A kernel compares the shapes of leaves: constants by the place in a row have none.
+        unfiltered = first.keep is None and first.filled is None
+        checked = unfiltered and all(leaves_of([x.expr]) for x in (first, other))
+        if other.dims != first.dims and not (checked and compatible(other.dims, first.dims)):
             return None
     for other in operands:
         fits = other.dims == first.dims or is_constant(other)
