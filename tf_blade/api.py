@@ -244,7 +244,10 @@ class _Job:
 
         def ask() -> dict[str, FeedPlan]:
             original.load()
-            return self._plan(original, given, silent)
+            plans = self._plan(original, given, silent)
+            if not self._times:  # its answers are known, and a large one takes gigabytes
+                original.release()
+            return plans
 
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(ask)
@@ -302,7 +305,7 @@ class _Job:
             return
         # Planning ran the original: if that left traces, it must start afresh like the other.
         stateful = keeps_state(self.meta_graph, self.signatures)
-        if stateful or not self._times:  # its answers are known, and two models take much memory
+        if stateful or not self._times:
             original.release()
         expected: Recorded | Runner = original
         if stateful:

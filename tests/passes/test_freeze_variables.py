@@ -174,3 +174,19 @@ def test_declines_inside_a_v1_loop_and_a_second_run_changes_nothing():
     assert ops(after).count("ReadVariableOp") == 1, "the read in the loop stays, the other one goes"
     again = PassContext(variables)
     assert show(frozen(after, again)) == show(after) and not again.counts["freeze_variables"]
+
+
+@pytest.mark.parametrize(("hold_tables", "held"), [(None, False), (96, True), (97, False)])
+def test_a_large_table_that_is_only_gathered_from_may_be_held_for_a_lookup(hold_tables, held):
+    before, variables = with_variable(lambda v, x: v.sparse_read(x))
+    ctx = PassContext(variables, hold_tables=hold_tables)
+    after = frozen(before, ctx)
+    assert ("ResourceGather" in ops(after)) == held and ("GatherV2" in ops(after)) != held
+    assert ctx.held == ({"v"} if held else set())
+
+
+def test_a_table_that_is_read_as_a_whole_too_is_not_held():
+    before, variables = with_variable(lambda v, x: v.sparse_read(x) + tf.reduce_sum(v.read_value()))
+    ctx = PassContext(variables, hold_tables=0)
+    assert not {"ResourceGather", "ReadVariableOp"} & set(ops(frozen(before, ctx)))
+    assert not ctx.held
