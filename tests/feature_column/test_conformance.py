@@ -20,16 +20,25 @@ from tests.feature_column.conformance.scenarios import SCENARIOS, feeds
 
 # Kinds of which something is left to TensorFlow, as "group/signature".
 NOT_FUSED = frozenset(
+    # tf_keras saves the path of the file, not the file: what is in it is not the model's to say.
     """
     dense_features/dense_features_file_oov_one_mean
     dense_features/dense_features_file_oov_sparse_mean
+    """.split()
+    # Lengths of sequences come from indices that SparseReshape has renumbered.
+    + """
     dense_features/dense_features_sequence_hash dense_features/dense_features_sequence_nested
     dense_features/dense_features_sequence_identity
     dense_features/dense_features_sequence_words_indicator
+    """.split()
+    # One or two ops, which are as fast in TensorFlow. Beside other columns they are fused.
+    + """
     keras/keras_normalization tf_keras/tf_keras_normalization
     tf_keras/tf_keras_embedding tf_keras/tf_keras_embedding_list
-    lookups/lookup_ragged lookups/lookup_vector lookups/lookup_list
+    lookups/lookup_vector lookups/lookup_list
     """.split()
+    # Row numbers that TensorFlow computes from row splits by some thirty ops.
+    + ["lookups/lookup_ragged"]
 )
 
 CASES = [(group, name) for group in models.GROUPS for name in models.group_cases(group)]
@@ -66,10 +75,10 @@ def test_optimised_column_answers_as_tensorflow_does(group, name):
             assert_same(expected, found, f"{name}: {scenario.name}")
 
 
-def test_all_other_kinds_are_fused():
+def test_which_kinds_are_fused():
     left = {
         f"{group}/{name}"
         for group, name in CASES
         if not models.is_fused(pair(group).directory, name)
     }
-    assert left <= NOT_FUSED, sorted(left - NOT_FUSED)
+    assert left == NOT_FUSED, sorted(left ^ NOT_FUSED)
