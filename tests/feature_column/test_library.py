@@ -96,6 +96,38 @@ def test_rows_of_any_length_are_added_up(dim, combiner):
             check(lookup, [ids, i64(*splits), table(5, dim) % 4])
 
 
+def pairs(lengths: list[int]) -> np.ndarray:
+    """Indices [n, 2] of rows of these lengths."""
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    columns = np.concatenate([np.arange(n) for n in lengths] or [[]])
+    return np.stack([rows, columns], 1).astype(np.int64)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_sparse_rows_of_any_length_are_added_up(complete):
+    """Around the 1,024 elements that are looked at together, and blocks of 256 rows."""
+    few = [0] * 5 + [3, 1, 0, 4] * 130 + [0] * 3
+    for lengths in ([1023, 1, 2], [0, 1024, 1], [1020, 0, 0, 4, 0, 1], [1025, 0, 2], few, [2, 0]):
+        indices = pairs(lengths)
+        ids = np.random.default_rng(0).integers(0, 5, len(indices))
+        shape = i64(len(lengths), 2000)
+        check(one_bag(sparse(complete=complete), SPARSE, 8), [indices, ids, shape, table(5, 8)])
+
+
+@pytest.mark.parametrize("at", [0, 1, 700, 1023, 1024, 1025, 2099])
+@pytest.mark.parametrize(
+    "index", [(-1, 0), (0, -1), (-(2**63), 0), (2**63 - 1, 0), (700, 0), (0, 10), (0, 0)]
+)
+def test_a_sparse_index_out_of_place_is_found_wherever_it_is(at, index):
+    indices = pairs([3] * 700)
+    ids = np.zeros(len(indices), np.int64)
+    inputs = [indices, ids, i64(700, 10), table(5, 8)]
+    check(one_bag(sparse(), SPARSE, 8), inputs)
+    if at > 0 or index != (0, 0):
+        indices[at] = index
+        refused(one_bag(sparse(), SPARSE, 8), inputs, "out of order|not in order")
+
+
 def test_repeated_rows_are_found_and_change_nothing():
     row = i64(3, 1, 4, 1)
     stream = Stream(Dense((0,)), VALUE)

@@ -66,8 +66,9 @@ def evaluate(lookup: Lookup, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     Raises: Refused if the inputs break a rule of spec.py.
     """
     streams: list[Elements] = []
-    for stream in lookup.streams:
-        streams.append(_elements(lookup, stream, inputs, streams))
+    read = _read_streams(lookup)
+    for number, stream in enumerate(lookup.streams):
+        streams.append(_elements(lookup, stream, inputs, streams) if number in read else _NOTHING)
     bags = [_bag(bag, streams[bag.stream], inputs) for bag in lookup.bags]
     dims = _common_dims(lookup, streams, inputs)
     return [_output(lookup, output, dims, bags, inputs) for output in lookup.outputs]
@@ -168,6 +169,18 @@ def _find(vocabulary: Vocabulary, keys: np.ndarray, default: int) -> np.ndarray:
 
 
 # -- streams ------------------------------------------------------------------------------
+
+# Of a stream that nothing reads: what it requires is not asked for.
+_NOTHING = Elements((), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
+
+
+def _read_streams(lookup: Lookup) -> set[int]:
+    read = {bag.stream for bag in lookup.bags}
+    for number in sorted(read):
+        source = lookup.streams[number].source
+        if isinstance(source, Cross):
+            read.update(source.parts)
+    return read
 
 
 def _elements(

@@ -47,19 +47,17 @@ static inline T Minimum(T x, T y) {
 }
 
 // As Bucketize: how many of the ascending bounds are not above x. NaN is above all of them.
+// The search has no branch that depends on x: which way it goes is a coin toss.
 template <class T>
 static inline int Bucket(const float* bounds, int n, T x) {
-  int low = 0, size = n;
-  while (size > 0) {
-    const int half = size / 2;
-    if (x < bounds[low + half]) {
-      size = half;
-    } else {
-      low += half + 1;
-      size -= half + 1;
-    }
+  int low = 0;
+  while (n > 1) {
+    const int half = n / 2;
+    const int above = x < bounds[low + half - 1] ? 0 : -1;
+    low += half & above;
+    n -= half;
   }
-  return low;
+  return n == 0 ? 0 : low + (x < bounds[low] ? 0 : 1);
 }
 
 }  // namespace

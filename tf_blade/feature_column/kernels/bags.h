@@ -25,7 +25,8 @@ struct BagRows {
   const float* factors;  // what table rows are multiplied with: weights and norms; null: 1
   const int* ends;       // row r's slots are [ends[r - 1], ends[r])
   int rows;
-  Slot empty;  // what a row without slots is taken to hold; 0 for nothing
+  bool single;  // each row has one slot
+  Slot empty;   // what a row without slots is taken to hold; 0 for nothing
   float empty_factor;
   float* out;       // of the first row
   BladeInt stride;  // between rows of `out`
@@ -152,12 +153,33 @@ static inline float Divisor(Combiner combiner, const float* weights, BladeInt n)
 }
 
 // Components [at, at + vectors * size of V) of all rows.
+// `given` is copied, so that the compiler knows that what is stored doesn't change it.
 template <typename V, int vectors, bool factors>
-static inline void AddUpSlice(Combiner combiner, const BagRows& rows, BladeInt at) {
+static inline void AddUpSlice(Combiner combiner, const BagRows& given, BladeInt at) {
   constexpr int lanes = sizeof(V) / sizeof(float);
-  const auto row_at = [&](Slot slot) { return reinterpret_cast<const float*>(slot) + at; };
-  int begin = 0;
+  const BagRows rows = given;
+  const auto row_at = [at](Slot slot) { return reinterpret_cast<const float*>(slot) + at; };
+  const auto store = [&rows](V* sum, float* out) {
+    for (int v = 0; v < vectors; ++v) {
+      if (rows.add) {
+        V before;
+        LoadVector(out + v * lanes, &before);
+        sum[v] += before;
+      }
+      StoreVector(sum[v], out + v * lanes);
+    }
+  };
   float* out = rows.out + at;
+  if (!factors && rows.single) {
+    for (int r = 0; r < rows.rows; ++r, out += rows.stride) {
+      const float* row = row_at(rows.slots[r]);
+      V sum[vectors];
+      for (int v = 0; v < vectors; ++v) LoadVector(row + v * lanes, &sum[v]);
+      store(sum, out);
+    }
+    return;
+  }
+  int begin = 0;
   for (int r = 0; r < rows.rows; ++r, out += rows.stride) {
     const int end = rows.ends[r], n = end - begin;
     V sum[vectors];
@@ -189,14 +211,7 @@ static inline void AddUpSlice(Combiner combiner, const BagRows& rows, BladeInt a
         sum[v] *= rows.empty_factor;
       }
     }
-    for (int v = 0; v < vectors; ++v) {
-      if (rows.add) {
-        V before;
-        LoadVector(out + v * lanes, &before);
-        sum[v] += before;
-      }
-      StoreVector(sum[v], out + v * lanes);
-    }
+    store(sum, out);
     begin = end;
   }
 }

@@ -217,7 +217,6 @@ static inline int RunLookup(const LookupPlan& plan, LookupOptions options, const
              reinterpret_cast<float**>(temp + sources + tables),
              0,
              0,
-             0,
              options.find_repeats,
              BLADE_OK,
              0};
@@ -225,10 +224,8 @@ static inline int RunLookup(const LookupPlan& plan, LookupOptions options, const
   const int refusal = Preparation(&run, &dims)();
   if (refusal != BLADE_OK) return refusal;
 
-  BladeInt row_floats = 1;
   for (int o = 0; o < plan.n_outputs; ++o) {
     const OutputPlan& output = plan.outputs[o];
-    row_floats += output.width;
     BladeInt shape[2 * kMaxRank];
     for (int d = 0; d < dims.rank; ++d) shape[d] = dims.dims[d];
     for (int d = 0; d < output.rank; ++d) shape[dims.rank + d] = output.tail[d];
@@ -236,11 +233,6 @@ static inline int RunLookup(const LookupPlan& plan, LookupOptions options, const
         static_cast<float*>(host->allocate_output(ctx, o, dims.rank + output.rank, shape));
     if (run.outputs[o] == nullptr) return BLADE_OUT_OF_MEMORY;
   }
-  // Half of a small second-level cache, but rows enough to pay for looking at a stream.
-  constexpr BladeInt kBlockFloats = 64 * 1024, kLeast = 32;
-  run.block = kBlockFloats / row_floats;
-  if (run.block < kLeast) run.block = kLeast;
-  if (run.block > kMaxBlock) run.block = kMaxBlock;
   const double cycles = CyclesOfRow(run);
   run.piece = RowsOfPiece(run, cycles);
   host->parallel_for(ctx, (run.rows - 1) / run.piece + 1, cycles * static_cast<double>(run.piece),

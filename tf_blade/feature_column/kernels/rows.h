@@ -168,6 +168,45 @@ static inline Reason PrepareSource(const SourcePlan& plan, const BladeTensor* in
   return dims->Set(plan.row_dims, rows) ? kNumberOfReasons : kShape;
 }
 
+// A row counted from `begin` on. Any number is allowed, and wraps around.
+static inline BladeInt RowFrom(const BladeInt* row, BladeInt begin) {
+  return static_cast<BladeInt>(static_cast<U64>(*row) - static_cast<U64>(begin));
+}
+
+// EndsOfRows of indices [elements, 2] whose first column is the row. Which row an element belongs
+// to is data, not control flow: lists of a random length would mislead the processor at every row.
+static inline bool EndsOfPairs(const SourceRun& run, BladeInt begin, BladeInt first, BladeInt stop,
+                               int rows, int* ends, int* fit) {
+  const BladeInt* index = run.indices + 2 * first;
+  const U64 columns = static_cast<U64>(run.shape[1]);
+  const int count = static_cast<int>(stop - first);
+  for (int i = 0; i < rows; ++i) ends[i] = 0;
+  BladeInt row = -1, column = -1;
+  bool good = true;
+  int e = 0;
+  for (; e < count; ++e) {
+    const BladeInt next = RowFrom(index + 2 * e, begin), next_column = index[2 * e + 1];
+    if (static_cast<U64>(next) >= static_cast<U64>(rows)) break;
+    good &= (next > row) | ((next == row) & (next_column > column));
+    good &= static_cast<U64>(next_column) < columns;
+    ends[next] = e + 1;
+    row = next;
+    column = next_column;
+  }
+  if (!good) return false;
+  int last = 0;
+  for (int i = 0; i < rows; ++i) ends[i] = last = ends[i] > last ? ends[i] : last;
+  if (first + e == run.elements) return true;
+  const BladeInt next = RowFrom(index + 2 * e, begin);
+  if (e == count && next < rows) {
+    // The rows before that of the element that wasn't looked at are whole.
+    if (next < 0 || next < row) return false;
+    *fit = static_cast<int>(next);
+    return true;
+  }
+  return next >= rows;
+}
+
 // For rows [begin, end): ends[i] = the end of row begin + i among the elements from `first` on,
 // which is where row `begin` starts. False when the elements are out of order or out of range, in
 // which case `reason` says why. At most `most` elements are looked at: if there are more, *fit is
@@ -201,6 +240,9 @@ static inline bool EndsOfRows(const SourcePlan& plan, const SourceRun& run, Blad
   }
   *reason = kUnsorted;
   const BladeInt stop = run.elements - first > most ? first + most : run.elements;
+  if (run.rank == 2 && run.row_dims == 1) {
+    return EndsOfPairs(run, begin, first, stop, rows, ends, fit);
+  }
   BladeInt e = first;
   bool good = true;
   for (int i = 0; i < rows; ++i) {

@@ -1,9 +1,11 @@
 // One task of a lookup: a range of rows, all streams, all outputs.
 //
-// Rows are done in blocks, small enough that what is written stays in cache until it is complete.
-// In a block, streams are staged one after the other: their ids are computed, checked, and the
-// table rows they name are prefetched. When the stage is full, the bags of all staged streams are
-// added up. So the fetches of many streams overlap, even when a request has a single row.
+// Rows are done in blocks, large enough to pay for looking at each stream. What a block writes need
+// not fit the cache: streams come in the order of their places in the output, so that neighbours
+// complete a cache line soon after one another. In a block, streams are staged one after the other:
+// their ids are computed, checked, and the table rows they name are prefetched. When the stage is
+// full, the bags of all staged streams are added up. So the fetches of many streams overlap, even
+// when a request has a single row.
 #ifndef BLADE_LOOKUP_TASK_H_
 #define BLADE_LOOKUP_TASK_H_
 
@@ -15,7 +17,7 @@ namespace blade_lookup {
 
 constexpr int kStage = 1024;     // elements that are staged at a time
 constexpr int kMaxItems = 128;   // bags that are
-constexpr int kMaxBlock = 64;    // rows of a block
+constexpr int kBlock = 256;      // rows of a block
 constexpr int kMaxBags = 16;     // of a stream that are staged together
 constexpr int kCrossPart = 256;  // elements of a part of a cross that are looked at together
 
@@ -27,7 +29,6 @@ struct Run {
   TableRun* tables;    // by bag
   float** outputs;
   BladeInt rows;
-  BladeInt block;  // rows of a block
   BladeInt piece;  // rows that are one unit of parallel_for
   bool find_repeats;
   // These are read and written atomically.
@@ -48,9 +49,9 @@ class Task {
       cursors_[s] = FirstOf(s, begin);
       next_[s] = -1;
     }
-    for (BladeInt at = begin; at < end; at += run_.block) {
+    for (BladeInt at = begin; at < end; at += kBlock) {
       if (__atomic_load_n(&run_.refusal, __ATOMIC_RELAXED) != BLADE_OK) return;
-      if (!Block(at, at + run_.block < end ? at + run_.block : end)) return;
+      if (!Block(at, at + kBlock < end ? at + kBlock : end)) return;
     }
     // Where this task ends the next one begins, or elements between them were read by neither.
     for (int s = 0; s < plan_.n_streams; ++s) {
@@ -63,8 +64,9 @@ class Task {
   // A bag that is staged.
   struct Item {
     int bag;
-    int rows;    // that are staged
-    int copies;  // rows that are written: `rows`, or more when they are all the same
+    int rows;     // that are staged
+    int copies;   // rows that are written: `rows`, or more when they are all the same
+    bool single;  // each row has one slot
     const Slot* slots;
     const float* weights;
     const int* ends;
@@ -174,18 +176,27 @@ class Task {
       ++repeated_;
     }
     float* weights = weights_ + slots_;
+    const int all = ends[staged - 1];
     int n;
     if (!Evaluate(s, first, staged, ends, weights, &n)) return false;
+    const bool single = stream.source.kind == kDense && run_.sources[s].per_row == 1 && n == all;
     for (int bag = first_bag; bag < first_bag + n_bags; ++bag) {
       Slot* slots = slot_ + slots_;
       if (!Resolve(plan_.bags[bag], run_.inputs, run_.tables[bag], ids_, n, slots)) {
         return Refuse(bag, kOutside);
       }
-      item_[items_++] = {bag, staged, rows, slots, stream.weighted ? weights : nullptr, ends, row};
+      item_[items_++] = {bag,  staged, rows, single, slots, stream.weighted ? weights : nullptr,
+                         ends, row};
       slots_ += n;
     }
     ends_ += staged;
     return true;
+  }
+
+  bool AllKept(int n) const {
+    unsigned char all = 1;
+    for (int i = 0; i < n; ++i) all &= keep_[i];
+    return all != 0;
   }
 
   // Whether all rows hold what the first one holds.
@@ -215,15 +226,15 @@ class Task {
                          n, {ids_, weights, keep_})) {
       return RefuseStream(s, kValue);
     }
-    if (stream.filtered && stream.weighted) {
-      *count = Compact(rows, ends, keep_, ids_, weights);
-    } else if (stream.filtered) {
-      *count = Compact(rows, ends, keep_, ids_, ids_);
+    if (stream.filtered && !AllKept(n)) {
+      *count = stream.weighted ? Compact(rows, ends, keep_, ids_, weights)
+                               : Compact(rows, ends, keep_, ids_, ids_);
     }
     return true;
   }
 
-  // W is the type of weights; where there are none, ids stand in for them.
+  // Takes out the elements that are not kept. W is the type of weights; where there are none, ids
+  // stand in for them.
   template <class W>
   static int Compact(int rows, int* ends, const unsigned char* keep, BladeInt* ids, W* weights) {
     int kept = 0, i = 0;
@@ -244,7 +255,7 @@ class Task {
   struct Starts {
     int n;
     BladeInt first[kMaxValues];
-    int ends[kMaxValues][kMaxBlock];  // of the rows last looked at, all elements
+    int ends[kMaxValues][kBlock];  // of the rows last looked at, all elements
 
     void Begin(const Task& task, const SourcePlan& cross) {
       n = cross.n_values;
@@ -264,7 +275,7 @@ class Task {
              Reason* reason) {
     const SourcePlan& cross = plan_.streams[s].source;
     BladeInt hashes[kMaxValues][kCrossPart];
-    int kept[kMaxValues][kMaxBlock];
+    int kept[kMaxValues][kBlock];
     for (int p = 0; p < starts->n; ++p) {
       const int part = cross.values[p];
       if (!EndsOfRows(plan_.streams[part].source, run_.sources[part], row, row + rows,
@@ -343,8 +354,13 @@ class Task {
 
   bool Write(const Item& item) {
     const BagPlan& bag = plan_.bags[item.bag];
-    BagRows rows = {item.slots, item.weights, item.weights, item.ends, item.rows, 0, 1, nullptr,
-                    0,          false};
+    BagRows rows = {};
+    rows.slots = item.slots;
+    rows.weights = rows.factors = item.weights;
+    rows.ends = item.ends;
+    rows.rows = item.rows;
+    rows.single = item.single;
+    rows.empty_factor = 1;
     if (bag.n_tables > 0) {
       if (bag.has_empty) {
         bool any = item.ends[0] == 0;
