@@ -99,7 +99,7 @@ def test_rows_of_any_length_are_added_up(dim, combiner):
 def pairs(lengths: list[int]) -> np.ndarray:
     """Indices [n, 2] of rows of these lengths."""
     rows = np.repeat(np.arange(len(lengths)), lengths)
-    columns = np.concatenate([np.arange(n) for n in lengths] or [[]])
+    columns = np.concatenate([np.arange(n) for n in lengths])
     return np.stack([rows, columns], 1).astype(np.int64)
 
 
