@@ -1,7 +1,8 @@
 """TensorFlow's C API, which is stable across versions, called through ctypes.
 
 What Python does for each node of a graph (an object, its devices, its colocation) costs more than
-the work itself once a graph has 100,000 nodes. Calls release Python's lock.
+the work itself once a graph has 100,000 nodes. Calls that may take long release Python's lock. The
+others keep it: a busy thread gives it back only after milliseconds, at each of thousands of calls.
 """
 
 from __future__ import annotations
@@ -9,9 +10,21 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import types
 from typing import Any
 
 import tensorflow as tf
+
+_LONG = frozenset(
+    {
+        "TF_CloseSession",
+        "TF_DeleteGraph",
+        "TF_DeleteSession",
+        "TF_GraphImportGraphDef",
+        "TF_LoadSessionFromSavedModel",
+        "TF_SessionRun",
+    }
+)
 
 
 class Output(ctypes.Structure):
@@ -33,7 +46,9 @@ class Buffer(ctypes.Structure):
 @functools.cache
 def c_api() -> Any:
     """The C API of the TensorFlow that is imported, with the prototypes of what is used here."""
-    library = ctypes.CDLL(os.path.join(tf.sysconfig.get_lib(), "libtensorflow_cc.so.2"))
+    path = os.path.join(tf.sysconfig.get_lib(), "libtensorflow_cc.so.2")
+    letting_go, holding = ctypes.CDLL(path), ctypes.PyDLL(path)
+    api = types.SimpleNamespace()
     pointer, size, text = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
     prototypes: dict[str, tuple[Any, list[Any]]] = {
         "TF_NewStatus": (pointer, []),
@@ -112,10 +127,11 @@ def c_api() -> Any:
         ),
     }
     for name, (result, arguments) in prototypes.items():
-        function = getattr(library, name)
+        function = getattr(letting_go if name in _LONG else holding, name)
         function.restype = result
         function.argtypes = arguments
-    return library
+        setattr(api, name, function)
+    return api
 
 
 class Status:
