@@ -48,12 +48,15 @@ def test_every_column_is_fused_and_answers_stay_the_same(tmp_path, name):
     assert (lookups, len(columns)) == EXPECTED[name]
     bundle.write(str(tmp_path))
     library.reset_counters()
-    answers = ask(str(tmp_path), signature, tensors(MODELS / name / "feeds" / "large"))
-    for key, expected in tensors(MODELS / name / "answers" / "large").items():
+    feeds = tensors(MODELS / name / "feeds" / "large")
+    answers = ask(str(tmp_path), signature, feeds)
+    for key, expected in ask(source, signature, feeds).items():
         if expected.dtype.kind == "O":
             np.testing.assert_array_equal(answers[key], expected)
         else:
-            np.testing.assert_allclose(answers[key], expected, rtol=1e-4, atol=1e-5)
+            # Census logits near 0 are sums of terms (a capital gain) as large as the largest logit.
+            largest = max(1.0, float(np.abs(expected).max()))
+            np.testing.assert_allclose(answers[key], expected, rtol=1e-4, atol=1e-5 * largest)
     counted = library.counters()
     assert counted.launches == lookups and not counted.fallbacks
 
