@@ -1,6 +1,7 @@
 #include "op_call.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -28,6 +29,23 @@ bool MakeShape(int rank, const BladeInt* dims, TensorShape* shape) {
   const absl::InlinedVector<int64_t, 8> sizes(dims, dims + rank);
   return TensorShape::BuildTensorShape(sizes, shape).ok();
 }
+
+// Calls that are in ParallelFor share the threads. With as many clients as threads each works
+// alone: handing work around then costs time and gains none.
+class InParallel {
+ public:
+  InParallel() : calls_(calls.fetch_add(1, std::memory_order_relaxed) + 1) {}
+  ~InParallel() { calls.fetch_sub(1, std::memory_order_relaxed); }
+  InParallel(const InParallel&) = delete;
+  InParallel& operator=(const InParallel&) = delete;
+
+  int Threads(int all) const { return std::max(1, all / calls_); }
+
+ private:
+  static std::atomic<int> calls;
+  const int calls_;
+};
+std::atomic<int> InParallel::calls{0};
 
 OpCall& From(void* ctx) { return *static_cast<OpCall*>(ctx); }
 
@@ -154,7 +172,8 @@ void* OpCall::AllocateTemp(BladeInt bytes) {
 void OpCall::ParallelFor(BladeInt total, double cost_cycles, BladeBody body, const void* args) {
   if (total <= 0) return;
   const auto* workers = ctx_->device()->tensorflow_cpu_worker_threads();
-  const BladeInt block = BlockSize(total, cost_cycles, workers->num_threads);
+  const InParallel share;
+  const BladeInt block = BlockSize(total, cost_cycles, share.Threads(workers->num_threads));
   // A thread of the pool that waits for the pool can wait forever.
   if (block >= total || workers->workers->CurrentThreadId() >= 0) return body(args, 0, total);
   workers->workers->ParallelFor(
