@@ -14,7 +14,7 @@ definition and only its original is timed.
   models                how many were tried
   wrong                 answers outside the tolerance of `compare.py`, or a crash, at any size
   failed                of these: no answer at all (a crash, an error)
-  stock_fails           TensorFlow itself doesn't run the original on this machine: neither wrong
+  stock_fails           TensorFlow itself crashes on the original on this machine: neither wrong
                         nor failed
   falling_back          have a cluster whose original subgraph ran in its place
   unchanged             came out as they went in
@@ -135,7 +135,7 @@ def _run_case(
         rows = _step("measure", case, optimized, scratch, seconds, arguments.quick, unchanged)
     except _StepError as error:
         about |= {"size": "", "message": str(error)}
-        if _stock_fails(case, scratch):
+        if _stock_crashes(case, scratch):
             return [about | {"wrong": False, "stock_fails": True}]
         return [about | {"wrong": True, "error": str(error)}]
     finally:
@@ -146,12 +146,12 @@ def _run_case(
     return [about | row for row in rows]
 
 
-def _stock_fails(case: cases.ModelCase, scratch: Path) -> bool:
-    """Whether TensorFlow can't run the original on this machine either."""
+def _stock_crashes(case: cases.ModelCase, scratch: Path) -> bool:
+    """Whether TensorFlow crashes on the original, too."""
     try:
         _step("measure", case, case.saved_model, scratch, 0.1, True, True)
-    except _StepError:
-        return True
+    except _StepError as error:
+        return "ended with signal" in str(error)
     return False
 
 
@@ -277,7 +277,7 @@ def _remark(row: dict[str, Any]) -> str:
     if row["wrong"]:
         return f"[red]WRONG[/red] {row['message']}"
     if row.get("stock_fails"):
-        return f"TensorFlow fails on the original: {row['message']}"
+        return f"TensorFlow crashes on the original: {row['message']}"
     if row.get("unchanged"):
         return f"unchanged: {row['outcome_reason']}"
     if row.get("fallbacks"):
