@@ -46,6 +46,17 @@ class PlanPrinter:
         self.lookup = lookup
         # Bags are ordered by stream in a plan.
         self._order = sorted(range(len(lookup.bags)), key=lambda b: lookup.bags[b].stream)
+        self._bags_of: dict[int, list[int]] = {}  # places in that order, by stream
+        for place, number in enumerate(self._order):
+            self._bags_of.setdefault(lookup.bags[number].stream, []).append(place)
+        self._places: dict[int, list[str]] = {}  # where each bag goes
+        for number, output in enumerate(lookup.outputs):
+            for part in output.parts:
+                if part.bag is not None:
+                    place_text = f"{{{number}, {part.offset}}}"
+                    self._places.setdefault(part.bag, []).append(place_text)
+        sources = [stream.source for stream in lookup.streams]
+        self._crossed = {p for source in sources if isinstance(source, Cross) for p in source.parts}
         self._dense = [
             (number, part)
             for number, output in enumerate(lookup.outputs)
@@ -108,13 +119,9 @@ class PlanPrinter:
     # -- parts of the plan ----------------------------------------------------------------
 
     def _stream(self, number: int, stream: Stream) -> str:
-        crossed = any(
-            isinstance(other.source, Cross) and number in other.source.parts
-            for other in self.lookup.streams
-        )
-        body = stream_body(stream, crossed, self._vocabularies)
+        body = stream_body(stream, number in self._crossed, self._vocabularies)
         function = self._function("stream", _STREAM_FUNCTION, body)
-        mine = [k for k, b in enumerate(self._order) if self.lookup.bags[b].stream == number]
+        mine = self._bags_of.get(number, [])
         filtered, weighted = stream.keep is not None, stream.weight is not None
         return (
             f"{{{self._source(stream.source)}, {function}, nullptr, "
@@ -157,12 +164,7 @@ class PlanPrinter:
 
     def _bag(self, number: int) -> str:
         bag: Bag = self.lookup.bags[number]
-        places = [
-            f"{{{o}, {part.offset}}}"
-            for o, output in enumerate(self.lookup.outputs)
-            for part in output.parts
-            if part.bag == number
-        ]
+        places = self._places.get(number, [])
         tables = bag.table.parts if bag.table else ()
         fields = [
             bag.dim,
@@ -202,6 +204,7 @@ class PlanPrinter:
         bags = self.lookup.bags
         names = [bags[number].column for number in self._order]
         for number in range(len(self.lookup.streams)):
-            names.append(next((b.column for b in bags if b.stream == number), ""))
+            mine = self._bags_of.get(number)
+            names.append(bags[self._order[mine[0]]].column if mine else "")
         names += ["" for _ in self._dense]
         return [*names, ""]
