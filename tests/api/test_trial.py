@@ -32,28 +32,24 @@ class Residual(tf.Module):
         }
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["padded", "plain"])
-def model(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("residual") / "model"
-    module = Residual(request.param)
+def save(padded, folder):
+    module = Residual(padded)
     tf.saved_model.save(module, str(folder), signatures={"serving_default": module.__call__})
-    return folder, request.param
+    return folder
 
 
-def test_only_models_that_may_crash_are_tried_out(model, monkeypatch):
-    folder, padded = model
-    meta_graph = read_meta_graph(folder, ("serve",))
+@pytest.mark.parametrize("padded", [True, False])
+def test_only_models_that_may_crash_are_tried_out(padded, tmp_path, monkeypatch):
+    meta_graph = read_meta_graph(save(padded, tmp_path / "model"), ("serve",))
     monkeypatch.setattr(machine, "onednn_enabled", lambda: True)
     assert trial.is_risky(meta_graph, ["serving_default"]) == padded
     monkeypatch.setattr(machine, "onednn_enabled", lambda: False)
     assert not trial.is_risky(meta_graph, ["serving_default"])
 
 
-def test_optimize_survives_or_refuses(model, tmp_path):
+def test_optimize_survives_or_refuses(tmp_path):
     """In a process of its own, as oneDNN can't be turned on later. Never a signal."""
-    folder, padded = model
-    if not padded:
-        pytest.skip("no trial, and nothing that could crash")
+    folder = save(True, tmp_path / "model")
     code = (
         "import sys, tf_blade\n"
         "config = tf_blade.Config(timing_seconds=0)\n"
