@@ -16,7 +16,9 @@ definition and only its original is timed.
   failed                of these: no answer at all (a crash, an error)
   stock_fails           TensorFlow itself crashes on the original on this machine: neither wrong
                         nor failed
-  falling_back          have a cluster whose original subgraph ran in its place
+  falling_back          have a cluster or lookup whose original subgraph ran in its place, here
+                        or while `optimize` checked the candidate: a model that always falls back
+                        is slower and comes out unchanged, so only the check can tell
   unchanged             came out as they went in
   min_speedup           over all models and sizes; wrong ones included, failed ones not
   geomean_speedup       geometric mean over the same
@@ -98,7 +100,7 @@ def summarize(rows: list[dict[str, Any]]) -> dict[str, float]:
         "wrong": len({row["model"] for row in rows if row["wrong"]}),
         "failed": len({row["model"] for row in rows if "error" in row}),
         "stock_fails": len({row["model"] for row in rows if row.get("stock_fails")}),
-        "falling_back": len({row["model"] for row in rows if row.get("fallbacks")}),
+        "falling_back": len({row["model"] for row in rows if _falls_back(row)}),
         "unchanged": sum(bool(row.get("unchanged")) for row in models.values()),
         "min_speedup": min(speedups, default=float("nan")),
         "geomean_speedup": harness.geometric_mean(speedups),
@@ -107,6 +109,10 @@ def summarize(rows: list[dict[str, Any]]) -> dict[str, float]:
             (row.get("optimize_seconds", 0.0) for row in rows), default=0.0
         ),
     }
+
+
+def _falls_back(row: dict[str, Any]) -> bool:
+    return bool(row.get("fallbacks") or row.get("check_fallbacks"))
 
 
 def _cases(arguments: argparse.Namespace, say: Callable[[str], None]) -> list[cases.ModelCase]:
@@ -226,6 +232,7 @@ def _about_report(done: dict[str, Any], unchanged: bool) -> dict[str, Any]:
     return {
         "unchanged": unchanged,
         "outcome_reason": report["outcome_reason"],
+        "check_fallbacks": report["fallbacks"],
         "clusters": 0 if unchanged else sum(len(region["clusters"]) for region in regions),
         "nodes": inside + outside,
         "clustered_nodes": 0 if unchanged else inside,
@@ -278,11 +285,20 @@ def _remark(row: dict[str, Any]) -> str:
         return f"[red]WRONG[/red] {row['message']}"
     if row.get("stock_fails"):
         return f"TensorFlow crashes on the original: {row['message']}"
+    remarks = []
     if row.get("unchanged"):
-        return f"unchanged: {row['outcome_reason']}"
+        remarks.append(f"unchanged: {row['outcome_reason']}")
     if row.get("fallbacks"):
-        causes = ", ".join(f"{cause} {count}" for cause, count in row["fallbacks"].items())
-        return f"of {row['launches'] + sum(row['fallbacks'].values())} launches fell back: {causes}"
+        launches = row["launches"] + sum(row["fallbacks"].values())
+        remarks.append(f"of {launches} launches fell back: {_causes(row['fallbacks'])}")
+    if row.get("check_fallbacks"):
+        remarks.append(f"fell back in optimize's check: {_causes(row['check_fallbacks'])}")
+    if remarks:
+        return "; ".join(remarks)
     if row.get("original_gives_stored_answers") is False:
         return "TensorFlow here differs from the stored answers"
     return ""
+
+
+def _causes(fallbacks: dict[str, int]) -> str:
+    return ", ".join(f"{cause} {count}" for cause, count in fallbacks.items())

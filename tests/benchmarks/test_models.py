@@ -48,15 +48,29 @@ class Counting(tf.Module):
         return {"total": self.total.assign_add(tf.reduce_sum(tf.exp(x) * x + 1.0))}
 
 
-def save(model, directory):
+class Broadcasting(tf.Module):
+    """Compiled code takes both inputs for equally long and refuses the feeds below."""
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None], tf.float32, "x"),
+            tf.TensorSpec([None, None], tf.float32, "row"),
+        ]
+    )
+    def __call__(self, x, row):
+        return {"y": tf.nn.softmax(tf.tanh(x * row + 1.0) * tf.exp(x) + row)}
+
+
+def rows_of_six(batch):
+    random = np.random.default_rng(batch)
+    return {"x": random.normal(size=(batch, 6)).astype(np.float32)}
+
+
+def save(model, directory, feeds=rows_of_six):
     signature = model.__call__.get_concrete_function()
     tf.saved_model.save(model, str(directory / "saved_model"), signatures=signature)
-    random = np.random.default_rng(2)
-    feeds = {
-        size: {"x": random.normal(size=(batch, 6)).astype(np.float32)}
-        for size, batch in (("small", 1), ("large", 33))
-    }
-    cases.write_case(directory, "serving_default", "test", feeds)
+    sizes = {"small": feeds(3), "large": feeds(33)}
+    cases.write_case(directory, "serving_default", "test", sizes)
     return cases.read_case(directory)
 
 
@@ -93,6 +107,19 @@ def test_quick_run_leaves_rows_and_the_whole_summary(folder, tmp_path, capsys):
     assert "dense" in capsys.readouterr().out
 
 
+def test_a_model_that_falls_back_is_counted_whether_or_not_it_comes_out_unchanged(tmp_path, capsys):
+    def broadcast(batch):
+        return rows_of_six(batch) | {"row": np.ones((1, 6), np.float32)}
+
+    save(Broadcasting(), tmp_path / "models" / "broadcasting", broadcast)
+    _, record = run(tmp_path / "models", tmp_path)
+    assert record["summary"]["falling_back"] == 1
+    for row in record["rows"]:
+        assert sum(row["check_fallbacks"].values()) > 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "fell back in optimize's" in shown
+
+
 def test_noise_run_compares_the_original_with_itself(folder, tmp_path):
     code, record = run(folder, tmp_path, "--noise", "--only", "dense")
     assert code == 0
@@ -126,7 +153,7 @@ def test_stored_answers_are_what_is_asked_for(folder, tmp_path):
     case = cases.read_case(folder / "dense")
     rows = measure(case, case.saved_model, tmp_path)
     assert all("original_gives_stored_answers" not in row for row in rows)
-    answers = {"y": np.zeros((1, 5), np.float32)}
+    answers = {"y": np.zeros((3, 5), np.float32)}
     cases.write_tensors(case.directory / "answers" / "small", answers)
     row = measure(case, case.saved_model, tmp_path)[0]
     assert row["original_gives_stored_answers"] is False and not row["wrong"]
@@ -154,21 +181,41 @@ def test_summary_counts_models_once_and_speed_ups_by_row():
         row("c", nodes=0) | {"wrong": True, "error": "crash"},
         row("d", 4.0, nodes=20, clustered_nodes=15) | {"wrong": True},
         row("e", stock_fails=True, message="crash"),
+        # As a bug that made every lookup fall back once looked: slower, so unchanged.
+        row("f", 1.0, unchanged=True, check_fallbacks={"the kernel refused": 9}),
+        row("f", 1.0, unchanged=True, check_fallbacks={"the kernel refused": 9}),
+        row("g", 1.0, unchanged=True, check_fallbacks={}),
     ]
     summary = models.summarize(rows)
     assert set(summary) == SUMMARY
     assert summary == {
-        "models": 5,
+        "models": 7,
         "wrong": 2,
         "failed": 1,
         "stock_fails": 1,
-        "falling_back": 1,
-        "unchanged": 1,
+        "falling_back": 2,
+        "unchanged": 3,
         "min_speedup": 0.5,
-        "geomean_speedup": pytest.approx(4.0**0.25),
+        "geomean_speedup": pytest.approx(4.0 ** (1 / 7)),
         "clustered_share": pytest.approx(20 / 40),
         "max_optimize_seconds": 3.0,
     }
+
+
+def test_fallbacks_of_the_check_are_told_of_a_model_that_came_out_unchanged():
+    report = {
+        "outcome_reason": "measured slower",
+        "fallbacks": {"the kernel refused": 9},
+        "regions": [],
+        "compile_seconds": 1.0,
+        "saved_model_bytes_before": 1,
+        "saved_model_bytes_after": 1,
+    }
+    done = {"report": report, "seconds": 2.0, "peak_bytes": 3}
+    found = row("a", 1.0) | models._about_report(done, unchanged=True)
+    assert models.summarize([found])["falling_back"] == 1
+    remark = models._remark(found)
+    assert "unchanged: measured slower" in remark and "the kernel refused 9" in remark
 
 
 def test_unknown_model_of_the_zoo_is_refused(tmp_path):
