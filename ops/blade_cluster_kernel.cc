@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "blade_abi.h"
+#include "call_inputs.h"
 #include "counters.h"
 #include "executable.h"
 #include "fallback.h"
@@ -26,6 +27,7 @@ class BladeClusterOp : public OpKernel {
   explicit BladeClusterOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     std::vector<int32_t> constant_inputs;
     tensorflow::NameAttrList fallback;
+    OP_REQUIRES_OK(ctx, inputs_.Init(ctx));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("constant_inputs", &constant_inputs));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("fallback", &fallback));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("cluster", &cluster_));
@@ -33,22 +35,22 @@ class BladeClusterOp : public OpKernel {
     fallback_ = std::make_unique<blade::Fallback>(std::move(fallback));
     counters_ = blade::ClusterCounters::For(cluster_);
 
-    constants_.is_constant.assign(ctx->num_inputs(), false);
+    constants_.is_constant.assign(inputs_.size(), false);
     for (const int32_t index : constant_inputs) {
-      OP_REQUIRES(ctx, index >= 0 && index < ctx->num_inputs(),
+      OP_REQUIRES(ctx, index >= 0 && index < inputs_.size(),
                   absl::InvalidArgumentError(
                       absl::StrCat("BladeCluster ", cluster_, ": constant_inputs has ", index,
-                                   ", the op has ", ctx->num_inputs(), " inputs")));
+                                   ", the op has ", inputs_.size(), " inputs")));
       constants_.is_constant[index] = true;
     }
-    packed_ = std::make_unique<blade::PackedConstants>(ctx->num_inputs());
+    packed_ = std::make_unique<blade::PackedConstants>(inputs_.size());
     constants_.packed = packed_.get();
     Load(ctx);
   }
 
   void Compute(OpKernelContext* ctx) override {
     if (executable_ != nullptr) {
-      const int status = blade::OpCall(ctx, executable_->n_inputs(), &constants_, counters_)(
+      const int status = blade::OpCall(ctx, inputs_, executable_->n_inputs(), &constants_, counters_)(
           [this](const BladeHost& host, void* call, const BladeTensor* inputs) {
             return executable_->Run(host, call, inputs);
           });
@@ -60,7 +62,7 @@ class BladeClusterOp : public OpKernel {
     } else {
       CountFallback(load_error_);
     }
-    OP_REQUIRES_OK(ctx, fallback_->Run(ctx));
+    OP_REQUIRES_OK(ctx, fallback_->Run(ctx, inputs_));
   }
 
  private:
@@ -75,10 +77,10 @@ class BladeClusterOp : public OpKernel {
     executable_ = blade::Executable::Load(attr->s(), &load_error_);
     if (executable_ == nullptr) return;
     // Inputs after the executable's are there for the fallback.
-    if (executable_->n_inputs() > ctx->num_inputs() ||
+    if (executable_->n_inputs() > inputs_.size() ||
         executable_->n_outputs() != ctx->num_outputs()) {
       load_error_ = absl::StrCat("the executable has ", executable_->n_inputs(), " inputs and ",
-                                 executable_->n_outputs(), " outputs, the node ", ctx->num_inputs(),
+                                 executable_->n_outputs(), " outputs, the node ", inputs_.size(),
                                  " and ", ctx->num_outputs());
       executable_ = nullptr;
       return;
@@ -93,7 +95,7 @@ class BladeClusterOp : public OpKernel {
     for (int i = 0; i < n_inputs + ctx->num_outputs(); ++i) {
       const bool is_input = i < n_inputs;
       const int index = is_input ? i : i - n_inputs;
-      const DataType type = is_input ? ctx->input_type(index) : ctx->output_type(index);
+      const DataType type = is_input ? inputs_.dtype(index) : ctx->output_type(index);
       // Lookups take strings, and variables by their resource.
       const bool looked_up = type == tensorflow::DT_STRING || type == tensorflow::DT_RESOURCE;
       if (blade::SizeOf(type) == 0 && !(is_input && looked_up)) {
@@ -115,6 +117,7 @@ class BladeClusterOp : public OpKernel {
   std::string load_error_;  // why executable_ is null
   std::unique_ptr<blade::PackedConstants> packed_;
   blade::CallConstants constants_;
+  blade::CallInputs inputs_;
   std::unique_ptr<blade::Fallback> fallback_;
   blade::ClusterCounters* counters_ = nullptr;
 };

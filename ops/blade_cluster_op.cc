@@ -12,6 +12,12 @@ REGISTER_OP("BladeCluster")
     .Attr("constant_inputs: list(int) = []")
     .Attr("output_shapes: list(shape) = []")
     .Attr("cluster: string = ''")
+    .Attr("bound_types: list(type) = []")
+    .Attr("bound_kinds: list(int) = []")
+    .Attr("bound_indices: list(int) = []")
+    .Attr("bound_constants: list(tensor) = []")
+    .Attr("bound_containers: list(string) = []")
+    .Attr("bound_names: list(string) = []")
     .SetShapeFn(blade::DeclaredShapes)
     .Doc(R"doc(
 Runs a compiled subgraph, or the subgraph itself where the compiled form can't.
@@ -22,4 +28,11 @@ executable: The compiled subgraph with a header that names the processors it was
 constant_inputs: Indices of inputs that are the same tensor in every call.
 output_shapes: What is known of the outputs' shapes; empty when nothing is.
 cluster: The subgraph's name, for messages and counters.
+bound_types: Set in sessions only, as all bound_* are (see call_inputs.h): the types of all inputs,
+  also of those that no edge brings.
+bound_kinds: What brings each of these.
+bound_indices: Its place in the list of its kind.
+bound_constants: The constants.
+bound_containers: The containers of the resources.
+bound_names: The names of the resources.
 )doc");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "blade_abi.h"
+#include "call_inputs.h"
 #include "counters.h"
 #include "fallback.h"
 #include "lookup/lookup.h"
@@ -20,6 +21,7 @@ class BladeLookupOp : public OpKernel {
  public:
   explicit BladeLookupOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     tensorflow::NameAttrList fallback;
+    OP_REQUIRES_OK(ctx, inputs_.Init(ctx));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("fallback", &fallback));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("columns", &columns_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("find_repeats", &find_repeats_));
@@ -32,7 +34,7 @@ class BladeLookupOp : public OpKernel {
   void Compute(OpKernelContext* ctx) override {
     std::string cause = load_error_;
     if (lookup_ != nullptr) {
-      const int status = blade::OpCall(ctx, lookup_->n_inputs(), nullptr, counters_)(
+      const int status = blade::OpCall(ctx, inputs_, lookup_->n_inputs(), nullptr, counters_)(
           [this](const BladeHost& host, void* call, const BladeTensor* inputs) {
             return lookup_->Run(host, call, inputs, find_repeats_);
           });
@@ -46,7 +48,7 @@ class BladeLookupOp : public OpKernel {
       LOG(WARNING) << "tf-blade: the columns of '" << columns_ << "' run in TensorFlow: " << cause
                    << ". Said once; tf_blade.library.counters() has the numbers.";
     }
-    absl::Status status = fallback_->Run(ctx);
+    absl::Status status = fallback_->Run(ctx, inputs_);
     if (!status.ok()) {
       // The same error, with the column's name.
       status = absl::Status(status.code(), absl::StrCat(status.message(), " (", cause, ")"));
@@ -65,10 +67,10 @@ class BladeLookupOp : public OpKernel {
     }
     lookup_ = blade::Lookup::Parse(attr->s(), &load_error_);
     if (lookup_ == nullptr) return;
-    if (lookup_->n_inputs() > ctx->num_inputs() || lookup_->n_outputs() != ctx->num_outputs()) {
+    if (lookup_->n_inputs() > inputs_.size() || lookup_->n_outputs() != ctx->num_outputs()) {
       load_error_ =
           absl::StrCat("the lookup has ", lookup_->n_inputs(), " inputs and ", lookup_->n_outputs(),
-                       " outputs, the node ", ctx->num_inputs(), " and ", ctx->num_outputs());
+                       " outputs, the node ", inputs_.size(), " and ", ctx->num_outputs());
       lookup_ = nullptr;
     }
   }
@@ -77,6 +79,7 @@ class BladeLookupOp : public OpKernel {
   bool find_repeats_ = true;
   std::shared_ptr<const blade::Lookup> lookup_;
   std::string load_error_;  // why lookup_ is null
+  blade::CallInputs inputs_;
   std::unique_ptr<blade::Fallback> fallback_;
   blade::ClusterCounters* counters_ = nullptr;
 };

@@ -8,7 +8,7 @@ using tensorflow::FunctionLibraryRuntime;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 
-absl::Status Fallback::Run(OpKernelContext* ctx) {
+absl::Status Fallback::Run(OpKernelContext* ctx, const CallInputs& call) {
   FunctionLibraryRuntime* library = ctx->function_library();
   if (library == nullptr) {
     return absl::InternalError("no function library to run the fallback in");
@@ -26,7 +26,10 @@ absl::Status Fallback::Run(OpKernelContext* ctx) {
   options.run_all_kernels_inline = true;
 
   std::vector<Tensor> inputs, outputs;
-  for (int i = 0; i < ctx->num_inputs(); ++i) inputs.push_back(ctx->input(i));
+  for (int i = 0; i < call.size(); ++i) {
+    TF_ASSIGN_OR_RETURN(Tensor input, call.Value(ctx, i));
+    inputs.push_back(std::move(input));
+  }
   TF_RETURN_IF_ERROR(library->RunSync(std::move(options), handle, inputs, &outputs));
   if (static_cast<int>(outputs.size()) != ctx->num_outputs()) {
     return absl::InternalError(absl::StrCat("The fallback ", function_.name(), " has ",

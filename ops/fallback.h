@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "call_inputs.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -16,8 +17,8 @@ class Fallback {
  public:
   explicit Fallback(tensorflow::NameAttrList function) : function_(std::move(function)) {}
 
-  // Runs it on the context's inputs and sets the context's outputs. On an error none is set.
-  absl::Status Run(tensorflow::OpKernelContext* ctx);
+  // Runs it on a call's inputs and sets the context's outputs. On an error none is set.
+  absl::Status Run(tensorflow::OpKernelContext* ctx, const CallInputs& call);
 
  private:
   using Library = tensorflow::FunctionLibraryRuntime;

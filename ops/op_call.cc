@@ -8,17 +8,18 @@
 #include <utility>
 
 #include "gemm/gemm.h"
+#include "shared_loop.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "thread_pool.h"
 
 namespace blade {
 
 using tensorflow::DT_RESOURCE;
-using tensorflow::HandleFromInput;
 using tensorflow::LookupResource;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using tensorflow::Var;
+using tensorflow::core::RefCountPtr;
 
 namespace {
 
@@ -58,11 +59,22 @@ OpCall::~OpCall() {
 bool OpCall::TakeVariables(int count) {
   variables_.reserve(count);
   values_.reserve(count);
+  std::vector<RefCountPtr<Var>> by_name;
+  if (!sources_.LookUp(ctx_, &by_name).ok()) return false;
   bool in_place = false;
+  auto named = by_name.begin();
   for (int i = 0; i < n_inputs_; ++i) {
-    if (ctx_->input_dtype(i) != DT_RESOURCE) continue;
+    if (sources_.dtype(i) != DT_RESOURCE) continue;
     variables_.emplace_back();
-    if (!LookupResource(ctx_, HandleFromInput(ctx_, i), &variables_.back()).ok()) return false;
+    if (sources_.kind(i) == kVariable) {
+      variables_.back() = std::move(*named++);
+      if (variables_.back() == nullptr) return false;
+    } else {
+      const Tensor* handle = sources_.At(ctx_, i);
+      if (handle == nullptr || handle->NumElements() != 1) return false;
+      const auto& resource = handle->scalar<tensorflow::ResourceHandle>()();
+      if (!LookupResource(ctx_, resource, &variables_.back()).ok()) return false;
+    }
     in_place |= variables_.back()->copy_on_read_mode.load();
   }
   if (in_place) {
@@ -89,21 +101,23 @@ bool OpCall::TakeVariables(int count) {
 int OpCall::TakeInputs() {
   const int n = n_inputs_;
   int n_variables = 0;
-  for (int i = 0; i < n; ++i) n_variables += ctx_->input_dtype(i) == DT_RESOURCE;
+  for (int i = 0; i < n; ++i) n_variables += sources_.dtype(i) == DT_RESOURCE;
   if (n_variables > 0 && !TakeVariables(n_variables)) return BLADE_HOST_ERROR;
 
-  absl::InlinedVector<const Tensor*, 16> tensors(n);
+  tensors_.resize(n);
   int total_rank = 0;
   int variable = 0;
   for (int i = 0; i < n; ++i) {
-    tensors[i] = ctx_->input_dtype(i) == DT_RESOURCE ? &values_[variable++] : &ctx_->input(i);
-    total_rank += tensors[i]->dims();
+    const bool is_variable = sources_.dtype(i) == DT_RESOURCE;
+    tensors_[i] = is_variable ? &values_[variable++] : sources_.At(ctx_, i);
+    if (tensors_[i] == nullptr) return BLADE_HOST_ERROR;
+    total_rank += tensors_[i]->dims();
   }
   dims_.resize(total_rank);
   inputs_.resize(n);
   BladeInt* dims = dims_.data();
   for (int i = 0; i < n; ++i) {
-    const Tensor& tensor = *tensors[i];
+    const Tensor& tensor = *tensors_[i];
     BladeTensor& input = inputs_[i];
     input.data = tensor.data();
     input.dims = dims;
@@ -151,12 +165,12 @@ int OpCall::ForwardInput(int index, int input, int rank, const BladeInt* dims) {
   TensorShape shape;
   if (index < 0 || index >= ctx_->num_outputs() || ctx_->mutable_output(index) != nullptr ||
       input < 0 || input >= n_inputs_ ||
-      ctx_->input_dtype(input) != ctx_->expected_output_dtype(index) ||
+      tensors_[input]->dtype() != ctx_->expected_output_dtype(index) ||
       !MakeShape(rank, dims, &shape)) {
     return BLADE_HOST_ERROR;
   }
-  Tensor output(ctx_->input_dtype(input));
-  if (!output.CopyFrom(ctx_->input(input), shape)) return BLADE_HOST_ERROR;  // shares the buffer
+  Tensor output(tensors_[input]->dtype());
+  if (!output.CopyFrom(*tensors_[input], shape)) return BLADE_HOST_ERROR;  // shares the buffer
   ctx_->set_output(index, std::move(output));
   return BLADE_OK;
 }
@@ -174,21 +188,19 @@ void OpCall::ParallelFor(BladeInt total, double cost_cycles, BladeBody body, con
   const auto* workers = ctx_->device()->tensorflow_cpu_worker_threads();
   const InParallel share;
   const BladeInt block = BlockSize(total, cost_cycles, share.Threads(workers->num_threads));
-  // A thread of the pool that waits for the pool can wait forever.
-  if (block >= total || workers->workers->CurrentThreadId() >= 0) return body(args, 0, total);
-  workers->workers->ParallelFor(
-      total, tensorflow::thread::ThreadPool::SchedulingParams::Fixed(block),
-      [body, args](int64_t begin, int64_t end) { body(args, begin, end); });
+  if (block >= total) return body(args, 0, total);
+  SharedLoop::Run(total, block, share.Threads(workers->num_threads) - 1, body, args,
+                  [workers](auto help) { workers->workers->Schedule(std::move(help)); });
 }
 
 int OpCall::Gemm(const BladeGemm& gemm) {
   const PackedB* packed = nullptr;
   const int input = gemm.b_constant_input;
   if (constants_ != nullptr && input >= 0 && input < n_inputs_ && constants_->is_constant[input] &&
-      gemm.b == ctx_->input(input).data()) {
+      gemm.b == tensors_[input]->data()) {
     packed = constants_->packed->Find(gemm);
     if (packed == nullptr) {
-      packed = constants_->packed->FindOrPack(gemm, std::make_shared<Tensor>(ctx_->input(input)));
+      packed = constants_->packed->FindOrPack(gemm, std::make_shared<Tensor>(*tensors_[input]));
     }
   }
   const GemmHost host = {kHost.parallel_for, this,

@@ -6,6 +6,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "blade_abi.h"
+#include "call_inputs.h"
 #include "counters.h"
 #include "gemm/packed_b.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -28,11 +29,16 @@ struct CallConstants {
 class OpCall {
  public:
   // Args:
+  //   sources: of the op's inputs.
   //   n_inputs: the executable's; further inputs of the op are for its fallback only.
   //   constants: may be null.
-  OpCall(tensorflow::OpKernelContext* ctx, int n_inputs, const CallConstants* constants,
-         ClusterCounters* counters)
-      : ctx_(ctx), n_inputs_(n_inputs), constants_(constants), counters_(counters) {}
+  OpCall(tensorflow::OpKernelContext* ctx, const CallInputs& sources, int n_inputs,
+         const CallConstants* constants, ClusterCounters* counters)
+      : ctx_(ctx),
+        sources_(sources),
+        n_inputs_(n_inputs),
+        constants_(constants),
+        counters_(counters) {}
   ~OpCall();
   OpCall(const OpCall&) = delete;
   OpCall& operator=(const OpCall&) = delete;
@@ -61,9 +67,11 @@ class OpCall {
   int Gemm(const BladeGemm& gemm);
 
   tensorflow::OpKernelContext* const ctx_;
+  const CallInputs& sources_;
   const int n_inputs_;
   const CallConstants* const constants_;
   ClusterCounters* const counters_;
+  absl::InlinedVector<const tensorflow::Tensor*, 16> tensors_;  // of the executable's inputs
   absl::InlinedVector<BladeTensor, 16> inputs_;
   absl::InlinedVector<BladeInt, 64> dims_;
   absl::InlinedVector<tensorflow::Tensor, 1> copies_;  // of inputs that are not aligned
