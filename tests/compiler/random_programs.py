@@ -459,6 +459,14 @@ def _select(m: _Maker) -> None:
     m.keep(m.builder.select(predicate, x, y), m.rounded(x.type.dtype, fact, 0))
 
 
+def _checked(m: _Maker) -> None:
+    """A condition that always holds, but nobody knows."""
+    x = m.value(lambda v: v.type.dtype is not DType.BOOL and m.exact(v))
+    if x is not None:
+        holds = m.builder.compare("LE", x, x)
+        m.same_fact(m.builder.checked(x, holds), x)
+
+
 def _convert(m: _Maker) -> None:
     x = m.value()
     assert x is not None
@@ -733,6 +741,7 @@ _STEPS: list[Callable[[_Maker], None]] = [
     _bitwise,
     _compare,
     *[_select] * 2,
+    _checked,
     _convert,
     *[_transpose] * 2,
     *[_reshape] * 2,

@@ -187,7 +187,27 @@ _TF_NAMES = {
 }
 
 
+def _checks() -> Iterator[Case]:
+    for op in ("CheckNumerics", "CheckNumericsV2"):
+        check = raw(op, message="it")
+        for dtype in F:
+            for name, values in {"finite": finite, "anything": between(-1, 1, *SHARP)}.items():
+                args = (Arg(dtype, ("n", "m"), values),)
+                yield Case(f"{op}.{dtype}.{name}", check, args, sizes=(0, 1, 2, 5))
+    # What nobody reads is checked, too.
+    x = Arg("f32", ("n", 2), between(-1, 1, 0.5, 0.5, 0.5, INF))
+    check = raw("CheckNumerics", message="it")
+    yield Case("CheckNumerics.part_read", lambda x: check(tf.exp(x))[:1] * 2.0, (x,), ulps=4)
+
+
 def _others() -> Iterator[Case]:
+    yield from _checks()
+    for dtype in (*I, *U):
+        yield Case(
+            f"PopulationCount.{dtype}",
+            raw("PopulationCount"),
+            (Arg(dtype, ("n", 3), anything),),
+        )
     for dtype in F:
         # Infinity times 0 is NaN or not, as TensorFlow's vector width falls.
         for alpha, values in ((0.2, anything), (1.5, anything), (0.0, finite)):

@@ -224,6 +224,31 @@ def _making() -> Iterator[Case]:
             ),
             (Arg(dtype, (), end), Arg(dtype, (), end)),
         )
+    count = computed(lambda rng, dims: rng.integers(-1, 12))
+    for dtype in ("f32", "f64"):
+        ends = (Arg(dtype, (), finite), Arg(dtype, (), finite))
+        for index in ("i32", "i64"):
+            yield Case(
+                f"LinSpace.{dtype}.{index}",
+                raw("LinSpace"),
+                (*ends, Arg(index, (), count)),
+                ulps=8,
+                absolute=1e-6,
+            )
+        for n in (1, 2, 9):
+            yield Case(
+                f"LinSpace.{dtype}.{n}",
+                lambda a, z, n=n: raw("LinSpace")(a, z, n),
+                ends,
+                ulps=8,
+                absolute=1e-6,
+            )
+    yield Case(
+        "EnsureShape",
+        lambda x: tf.ensure_shape(x, [None, 3, 4]) * 2.0,
+        (X,),
+        sizes=(2, 3),
+    )
     yield Case("positions", lambda x: x + tf.cast(tf.range(tf.shape(x)[1]), tf.float32), (MATRIX,))
     for dtype in ("u8", "i8", "i32", "i64"):
         indices = between(0 if dtype == "u8" else -2, 7)

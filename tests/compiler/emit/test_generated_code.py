@@ -111,6 +111,18 @@ def test_integer_division_by_zero_refuses_the_run():
         host.run([x, y], [v.type.dtype for v in program.results])
 
 
+def test_a_check_that_fails_refuses_the_run():
+    program = Example(
+        "checks", "(%x: f32[a], %ok: bool[a]) -> (%0)", "%0: f32[a] = checked(%x, %ok)"
+    ).program()
+    (host,) = compile_batch([compile_program(program)])
+    x, ok = np.arange(40, dtype=np.float32), np.ones(40, bool)
+    np.testing.assert_array_equal(host.run([x, ok], [program.results[0].type.dtype])[0], x)
+    ok[37] = False
+    with pytest.raises(Refused, match="an error"):
+        host.run([x, ok], [program.results[0].type.dtype])
+
+
 def test_an_integer_to_a_negative_power_refuses_the_run():
     program, host = compiled()["integers"]
     with pytest.raises(Refused, match="negative power"):

@@ -250,6 +250,17 @@ def test_producers_are_computed_inside_a_concatenation():
     )
 
 
+def test_a_check_looks_at_elements_that_nobody_reads():
+    expect(
+        "(%x: f32[8], %ok: bool[8]) -> (%2)",
+        """%0: f32[8] = checked(%x, %ok)
+        %1: f32[2] = slice(%0, start=[0], limit=[2], stride=[1])
+        %2: f32[2] = exp(%1)""",
+        """loop_0 [8] -> %0
+        loop_1 [2] -> %2""",
+    )
+
+
 def test_dead_ops_make_no_kernel():
     expect(
         "(%x: f32[a]) -> (%1)",

@@ -87,6 +87,13 @@ def test_integer_to_a_negative_power_refuses():
         evaluate("i32[1] = pow(%a, %b)", np.array([2], np.int32), np.array([-1], np.int32))
 
 
+def test_a_check_that_fails_refuses():
+    x, holds = np.array([2.0, 3.0], f32), np.array([True, True])
+    np.testing.assert_array_equal(evaluate("f32[2] = checked(%a, %b)", x, holds), x)
+    with pytest.raises(Refused, match="some/node"):
+        evaluate("f32[2] = checked(%a, %b)", x, np.array([True, False]))
+
+
 @pytest.mark.parametrize("index", [-1, 3])
 def test_gather_out_of_range_refuses(index):
     with pytest.raises(Refused, match=r"some/node: gather index outside \[0, 3\)"):

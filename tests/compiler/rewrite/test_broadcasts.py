@@ -150,6 +150,20 @@ def test_integer_ops_that_may_refuse_stay(kind):
     declines(rules, before, "may refuse")
 
 
+def test_a_check_stays():
+    """s1 may be 0: nothing is checked then."""
+    before = """
+        %x: f32[s0, s1]
+        %y: f32[s0]
+        %ok: bool[s0]
+        %0: f32[s0, s1] = broadcast_in_dim(%y, shape=[s0, s1], dims=[0])
+        %1: bool[s0, s1] = broadcast_in_dim(%ok, shape=[s0, s1], dims=[0])
+        %2: f32[s0, s1] = checked(%0, %1)
+        %3: f32[s0, s1] = add(%2, %x)
+    """
+    declines(rules, before, "doesn't refuse")
+
+
 def test_equal_splats_join_to_a_splat():
     before = """
         %x: f32[s0]

@@ -49,6 +49,8 @@ def operation(
     if kind == "compare":
         assert payload is not None
         return Expression(f"{x} {_COMPARE[payload]} {args[1]}")
+    if kind == "checked":
+        return Expression(x, (), f"!{args[1]}", "a value that TensorFlow reports as an error")
     if kind == "convert":
         return Expression(_convert(dtype, operand, x))
     if kind in ("is_nan", "is_inf", "is_finite"):

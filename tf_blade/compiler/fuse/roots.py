@@ -77,7 +77,8 @@ def _required(program: Program) -> dict[Value, str]:
                 require(operand_root(operand), "matrix operand")
             for operand in op.operands[2:]:
                 require(operand, "bias")
-        elif op.kind in ANCHORS:
+        elif op.kind in ANCHORS or op.kind == "checked":
+            # A check looks at every element, whichever of them are read.
             require(op.result, op.kind)
     return reasons
 

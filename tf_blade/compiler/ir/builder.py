@@ -283,6 +283,10 @@ class Builder:
     def select(self, predicate: Value, on_true: Value, on_false: Value) -> Value:
         return self.op("select", self.broadcast_together(predicate, on_true, on_false))
 
+    def checked(self, value: Value, condition: Value) -> Value:
+        """The value; the run is refused where the condition (broadcast to it) doesn't hold."""
+        return self.op("checked", [value, self.broadcast_to(condition, self.shape(value))])
+
     def unary(self, kind: str, value: Value) -> Value:
         return self.op(kind, [value])
 

@@ -24,7 +24,9 @@ UNARY_TO_BOOL = "is_finite is_inf is_nan".split()
 BINARY = (
     "add sub mul div floor_div rem floor_mod pow max min atan2 and or xor shift_left shift_right"
 ).split()
-ELEMENTWISE = frozenset([*UNARY, *UNARY_TO_BOOL, *BINARY, "compare", "select", "convert"])
+ELEMENTWISE = frozenset(
+    [*UNARY, *UNARY_TO_BOOL, *BINARY, "compare", "select", "convert", "checked"]
+)
 DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 REDUCTIONS = ("sum", "prod", "max", "min", "and", "or")
 # On float operands only.
@@ -78,6 +80,13 @@ def _select(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
 
 def _convert(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     return TensorType(attrs["dtype"], operands[0].type.shape)
+
+
+def _checked(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """The first operand, unchanged; an element whose second operand is false refuses the run."""
+    value, condition = operands[0].type, operands[1].type
+    _require(condition == TensorType(DType.BOOL, value.shape), f"the condition is {condition}")
+    return value
 
 
 def _constant(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
@@ -226,6 +235,7 @@ OPS: dict[str, OpSpec] = {
     "compare": OpSpec(2, ("direction",), _compare),
     "select": OpSpec(3, (), _select),
     "convert": OpSpec(1, ("dtype",), _convert),
+    "checked": OpSpec(2, (), _checked),
     "constant": OpSpec(0, ("value",), _constant),
     "iota": OpSpec(0, ("dtype", "shape", "dim"), _iota),
     "shape_value": OpSpec(0, ("dtype", "shape", "elements"), _shape_value),

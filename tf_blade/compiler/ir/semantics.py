@@ -179,6 +179,12 @@ def _convert(x: Array, *, dtype: DType) -> Array:
     return x != 0 if dtype is DType.BOOL else x.astype(dtype.numpy)
 
 
+def _checked(x: Array, condition: Array) -> Array:
+    if not np.all(condition):
+        raise Refused("a value that TensorFlow reports as an error")
+    return x
+
+
 def _constant(*, value: Array) -> Array:
     return value
 
@@ -292,6 +298,7 @@ RULES: dict[str, Callable[..., Array]] = {
     "compare": _compare,
     "select": _select,
     "convert": _convert,
+    "checked": _checked,
     "constant": _constant,
     "iota": _iota,
     "shape_value": _shape_value,

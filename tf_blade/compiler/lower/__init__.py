@@ -1,19 +1,23 @@
 """Lowerings from TensorFlow ops to the IR: `lower_graph`, `supports`, and the table they share."""
 
 from tf_blade.compiler.lower import (
+    blocks,
     comparison,
     einsum,
     elementwise,
     indexing,
     matmul,
+    matrices,
     nn,
     reductions,
+    reordering,
     shapes,
 )
 from tf_blade.compiler.lower.registry import LOWERINGS, lower, lower_graph, supports
 
 __all__ = [
     "LOWERINGS",
+    "blocks",
     "comparison",
     "einsum",
     "elementwise",
@@ -21,8 +25,10 @@ __all__ = [
     "lower",
     "lower_graph",
     "matmul",
+    "matrices",
     "nn",
     "reductions",
+    "reordering",
     "shapes",
     "supports",
 ]

@@ -183,6 +183,31 @@ def clip_by_value(b: Builder, x: Value, low: Value, high: Value) -> Value:
     return b.select(b.compare("LT", upper, low), low, upper)
 
 
+@lower("CheckNumerics", "CheckNumericsV2", dtypes=FLOATS, ignores=["message"])
+def check_numerics(b: Builder, x: Value) -> Value:
+    """x, whose elements are all finite."""
+    return b.checked(x, b.unary("is_finite", x))
+
+
+@lower("PopulationCount", dtypes=INTEGERS)
+def population_count(b: Builder, x: Value) -> Value:
+    """The number of bits that are 1."""
+    bits = 8 * x.type.dtype.size
+    x = b.convert(x, DType(f"u{bits}"))
+
+    def word(byte: int) -> Value:
+        return number(b, int.from_bytes(bytes([byte]) * (bits // 8), "little"), x)
+
+    def shifted(value: Value, by: int) -> Value:
+        return b.binary("shift_right", value, number(b, by, value))
+
+    # Sums of neighbours in 2, 4 and 8 bits, then of all bytes in the highest one.
+    x = b.sub(x, b.binary("and", shifted(x, 1), word(0x55)))
+    x = b.add(b.binary("and", x, word(0x33)), b.binary("and", shifted(x, 2), word(0x33)))
+    x = b.binary("and", b.add(x, shifted(x, 4)), word(0x0F))
+    return b.convert(shifted(b.mul(x, word(0x01)), bits - 8), DType.U8)
+
+
 @lower("ZerosLike")
 def zeros_like(b: Builder, x: Value) -> Value:
     """Zeros of the shape of x."""

@@ -194,6 +194,15 @@ def _dims(b: Builder, value: Value, what: str) -> tuple[Dim, ...]:
     return tuple(dims)
 
 
+@lower("EnsureShape")
+def ensure_shape(b: Builder, x: Value, *, shape: tuple[int | None, ...]) -> Value:
+    """x, whose dims are the given ones."""
+    for ours, wanted in zip(b.shape(x), shape, strict=True):
+        if wanted is not None:
+            b.same_dim(ours, wanted, "the shape that is ensured")
+    return b.retype(x, b.shape(x))
+
+
 # -- joining and taking apart -----------------------------------------------------------------
 
 
@@ -308,6 +317,24 @@ def range_(b: Builder, start: Value, limit: Value, delta: Value) -> Value:
     steps = b.iota(dtype, (count,), 0)
     scaled = steps if step == 1 else b.mul(steps, b.constant(step, dtype))
     return scaled if first == 0 else b.add(scaled, b.shape_value(first, dtype))
+
+
+@lower("LinSpace", dtypes={"T": FLOATS, "Tidx": INDICES}, contents=[2])
+def lin_space(b: Builder, start: Value, stop: Value, num: Value) -> Value:
+    """num numbers from start to stop, both included, at equal distances"""
+    (count,) = content(b, num, "the number of elements")
+    b.require_le(1, count, "there is an element")
+    if count == 1:
+        return b.reshape(start, [1])
+    last = b.shape_value(d.simplify(count - 1), DType.I64)
+    steps = b.binary("max", last, b.constant(1, DType.I64))
+    step = b.div(b.sub(stop, start), b.convert(steps, start.type.dtype))
+    places = b.iota(DType.I64, (count,), 0)
+    inner = b.add(start, b.mul(step, b.convert(places, start.type.dtype)))
+    at_end = b.binary(
+        "and", b.compare("EQ", places, last), b.compare("GT", last, b.constant(0, DType.I64))
+    )
+    return b.select(at_end, stop, inner)
 
 
 @lower("OneHot", contents=[1])

@@ -77,6 +77,8 @@ def elementwise_of_broadcasts(m: Match) -> Value | Decline | None:
         return None
     if m.root.kind in _MAY_REFUSE and not operands[0].type.dtype.is_float:
         return Decline("an integer op that may refuse stays where it is")
+    if m.root.kind == "checked":
+        return Decline("a check of no elements doesn't refuse")
     # All from one place, but for scalars, which are brought there.
     widest = max(operands, key=lambda v: _op(v).operands[0].type.rank)
     shape, dims = _op(widest).operands[0].type.shape, _op(widest).attrs["dims"]
