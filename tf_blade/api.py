@@ -8,7 +8,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,15 +17,18 @@ from tf_blade.config import Config
 from tf_blade.errors import ConfigError, MismatchError
 from tf_blade.garbage import rarely_collected
 from tf_blade.inputs import FeedSet, read_inputs
+from tf_blade.latency import ServingError, measure_latency
+from tf_blade.loaded_models import LoadedModels
 from tf_blade.optimized_model import OptimizedModel
 from tf_blade.output_dir import atomic_output, check_output
 from tf_blade.progress import Progress, silent
 from tf_blade.report import LARGE_PROTO_BYTES, REPORT_FILE, CheckReport, Report, SignatureReport
-from tf_blade.runner import Model, Recorded, Runner
+from tf_blade.runner import Model
 from tf_blade.saved_model import MetaGraph, Signature
-from tf_blade.signatures import choose_signatures, computation, keeps_state, read_meta_graph
+from tf_blade.servable import why_not_servable
+from tf_blade.signatures import choose_signatures, read_meta_graph
 from tf_blade.sources import Source, open_source
-from tf_blade.timing import compare_latency, worth_keeping
+from tf_blade.timing import worth_keeping
 from tf_blade.trial import is_risky, require_survival
 
 
@@ -191,18 +193,25 @@ class _Job:
         """
         start = time.perf_counter()
         self.progress("load the original")
-        if is_risky(self.meta_graph, self.signatures):
-            require_survival(self.source.directory, self.config.tags or (), self.signatures)
-        original = Recorded(lambda: self._load(self.source.directory, self._times))
+        no_session = self._try_out()
+        models = LoadedModels(
+            self.source.directory, staging, self.meta_graph, self.signatures, self._times
+        )
         try:
-            plans, report = self._plan_and_drive(original, staging, given)
+            plans, report = models.ask_beside(
+                lambda original, progress: self._plan(original, given, progress),
+                lambda progress: self._drive(staging, progress),
+                self.progress,
+            )
             if report.cluster_count == 0:
                 reason = "no cluster could be made; see the reasons of each node"
                 self._restore(staging, report, reason)
             else:
-                self._check_and_time(original, staging, plans, report)
+                self._check(models, plans, report)
+                if self._times:
+                    self._choose_faster(models, plans, no_session, staging, report)
         finally:
-            original.release()
+            models.release()
         self._finish(staging, report, time.perf_counter() - start)
         return report
 
@@ -230,47 +239,9 @@ class _Job:
         self._describe(report)
         return report
 
-    def _plan_and_drive(
-        self, original: Recorded, staging: Path, given: Mapping[str, Sequence[FeedSet]]
-    ) -> tuple[dict[str, FeedPlan], Report]:
-        """Feeds and the original's answers to them; the optimised model.
-
-        The original's errors come first: a model that TensorFlow can't load or feeds that it can't
-        take are the user's to mend.
-        """
-        if self.meta_graph.object_graph is not None:  # Python loads it, and holds its lock
-            original.load()
-            return self._plan(original, given, self.progress), self._drive(staging, self.progress)
-
-        def ask() -> dict[str, FeedPlan]:
-            original.load()
-            plans = self._plan(original, given, silent)
-            if not self._times:  # its answers are known, and a large one takes gigabytes
-                original.release()
-            return plans
-
-        with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(ask)
-
-            def progress(stage: str, done: int = 0, total: int = 0) -> None:
-                if asked.done():
-                    asked.result()
-                self.progress(stage, done, total)
-
-            try:
-                report = self._drive(staging, progress)
-            except Exception:
-                asked.result()
-                raise
-            self.progress("prepare inputs")
-            return asked.result(), report
-
     @property
     def _times(self) -> bool:
         return self.config.timing_seconds > 0
-
-    def _load(self, directory: Path, grappler: bool = True) -> Runner:
-        return Runner(directory, self.config.tags or (), grappler)
 
     def _describe(self, report: Report) -> None:
         from tf_blade import __version__
@@ -286,50 +257,43 @@ class _Job:
 
     # -- checking -------------------------------------------------------------------------
 
+    def _try_out(self) -> dict[str, str]:
+        """Why a session can't run each signature; "" if it can.
+
+        Raises SavedModelError if TensorFlow crashes on the model.
+        """
+        crash = ""
+        if is_risky(self.meta_graph, self.signatures):
+            crash = require_survival(self.source.directory, self.config.tags or (), self.signatures)
+        graph = self.meta_graph.graph_def
+        return {
+            name: crash or why_not_servable(graph, found) for name, found in self.signatures.items()
+        }
+
     def _plan(
         self, original: Model, given: Mapping[str, Sequence[FeedSet]], progress: Progress
     ) -> dict[str, FeedPlan]:
-        if not given and not self.config.check and not self.config.timing_seconds:
+        if not given and not self.config.check and not self._times:
             return {}
         return plan_feeds(original, self.meta_graph, self.signatures, given, self.config, progress)
 
-    def _check_and_time(
-        self,
-        original: Recorded,
-        staging: Path,
-        plans: Mapping[str, FeedPlan],
-        report: Report,
-    ) -> None:
-        if not self.config.check and not self.config.timing_seconds:
+    def _check(self, models: LoadedModels, plans: Mapping[str, FeedPlan], report: Report) -> None:
+        if not self.config.check:
             self._skip_check(report)
             return
-        # Planning ran the original: if that left traces, it must start afresh like the other.
-        stateful = keeps_state(self.meta_graph, self.signatures)
-        if stateful or not self._times:
-            original.release()
-        expected: Recorded | Runner = original
-        if stateful:
-            expected = self._load(self.source.directory)
-        optimized = self._load(staging)
-        if self.config.check:
-            before = _fallbacks()
-            checks = check(expected, optimized, plans, self.config, self.progress)
-            after = _fallbacks()
-            report.fallbacks = {
-                cause: count - before.get(cause, 0)
-                for cause, count in after.items()
-                if count > before.get(cause, 0)
-            }
-            if any(found.mismatches for found in checks.values()):
-                first, second = (self._load(self.source.directory) for _ in range(2))
+        original, optimized = models.to_check()
+        before = _fallbacks()
+        checks = check(original, optimized, plans, self.config, self.progress)
+        after = _fallbacks()
+        report.fallbacks = {
+            cause: count - before.get(cause, 0)
+            for cause, count in after.items()
+            if count > before.get(cause, 0)
+        }
+        if any(found.mismatches for found in checks.values()):
+            with models.two_originals() as (first, second):
                 excuse_random_outputs(checks, first, second, plans, self.config)
-            self._judge(checks, report)
-        else:
-            self._skip_check(report)
-        if self._times:
-            runner = expected.runner if isinstance(expected, Recorded) else expected
-            self._time(runner, optimized, plans, report)
-            self._choose_faster(staging, report)
+        self._judge(checks, report)
 
     def _skip_check(self, report: Report) -> None:
         report.warnings.append("The answers were not checked: check is off in the configuration.")
@@ -370,49 +334,21 @@ class _Job:
 
     # -- timing ---------------------------------------------------------------------------
 
-    def _time(
+    def _choose_faster(
         self,
-        original: Runner,
-        optimized: Runner,
+        models: LoadedModels,
         plans: Mapping[str, FeedPlan],
+        no_session: Mapping[str, str],
+        staging: Path,
         report: Report,
     ) -> None:
-        cases = []
-        same: dict[str, str] = {}  # signature -> the equal one that is timed for it
-        keys: dict[object, str] = {}
-        for name, plan in plans.items():
-            key = self._computation(report.signature(name), plan.signature)
-            first = keys.setdefault(key, name)
-            if first != name:
-                same[name] = first
-                continue
-            sizes = sorted(plan.sets, key=lambda feeds: _elements(feeds))
-            # The smallest and the largest: call overhead and throughput.
-            ends = [sizes[0], sizes[-1]] if len(sizes) > 1 else sizes
-            cases += [(name, feeds) for feeds in ends]
-        for i, (name, feeds) in enumerate(cases):
-            self.progress("measure latency", i, len(cases))
-            latency = compare_latency(
-                feeds.label,
-                original.call(name, feeds.values),
-                optimized.call(name, feeds.values),
-                self.config.timing_seconds / len(cases),
-            )
-            report.signature(name).latency.append(latency)
-        for name, first in same.items():
-            report.signature(name).latency = list(report.signature(first).latency)
-
-    def _computation(self, found: SignatureReport, signature: Signature) -> object:
-        """Equal for signatures that run the same graph from the same inputs to the same outputs."""
-        if found.regions and "" not in found.regions:
-            return (
-                tuple(sorted(found.regions)),
-                tuple(sorted(signature.inputs)),
-                tuple(sorted(signature.outputs)),
-            )
-        return computation(signature)
-
-    def _choose_faster(self, staging: Path, report: Report) -> None:
+        """Times both models and makes the output the input where nothing is gained."""
+        try:
+            measure_latency(models, plans, no_session, report, self.config, self.progress)
+        except ServingError as error:
+            report.warnings.append(f"The optimised model was dropped: {error}.")
+            self._restore(staging, report, f"the optimised model can't be served: {error}")
+            return
         timed = [latency for found in report.signatures for latency in found.latency]
         if not timed:
             report.outcome_reason = "not timed: there are no feeds that the model takes"
@@ -469,10 +405,6 @@ def _link_or_copy(source: str, target: str) -> None:
 
 def _badness(relative_error: float) -> float:
     return float("inf") if relative_error != relative_error else relative_error
-
-
-def _elements(feeds: FeedSet) -> int:
-    return sum(getattr(value, "size", 1) for value in feeds.values.values())
 
 
 def _proto_bytes(directory: Path) -> int:

@@ -60,6 +60,9 @@ class Session:
             )
             status.check(f"loading '{directory}'")
             serialized = ctypes.string_at(meta_graph.contents.data, meta_graph.contents.length)
+        except RuntimeError:
+            self.close()
+            raise
         finally:
             api.TF_DeleteBuffer(meta_graph)
             api.TF_DeleteSessionOptions(options)

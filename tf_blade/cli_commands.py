@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,11 @@ from tf_blade.config import Config
 from tf_blade.errors import InputError
 from tf_blade.inputs import FeedSet, read_inputs
 from tf_blade.progress import Progress
-from tf_blade.report import LatencyReport, Report, SignatureReport, to_plain
+from tf_blade.report import LatencyReport, Report, SignatureReport, TimedIn, to_plain
 from tf_blade.report_table import checks_table, latency_table, plain_table, report_renderable
 from tf_blade.runner import Runner
 from tf_blade.saved_model import Signature
+from tf_blade.servable import why_not_servable
 from tf_blade.signatures import choose_signatures, read_meta_graph
 from tf_blade.timing import compare_latency, geometric_mean, measure
 
@@ -110,17 +111,21 @@ def bench(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
             reasons = "; ".join(f"'{name}': {plan.reason}" for name, plan in plans.items())
             raise InputError(f"there is nothing to time: {reasons}.")
         seconds = options.seconds / len(cases)
-        runner = model.load()
+        paths = [path for path in (options.input, options.against) if path is not None]
+        in_session = all(_servable(path, config, model.signatures) for path in paths)
+        timed_in: TimedIn = "session" if in_session else "Python"
+        data["timed_in"] = timed_in
+        runner = _load(options.input, config, in_session)
         if options.against is None:
             return _bench_alone(data, runner, cases, seconds, progress)
         data["against"] = options.against
-        choose_signatures(read_meta_graph(options.against, config.tags), model.signatures)
-        original = _load(options.against, config)
+        original = _load(options.against, config, in_session)
         rows: list[tuple[str, LatencyReport]] = []
         for i, (name, feeds) in enumerate(cases):
             progress("measure latency", i, len(cases))
             calls = original.call(name, feeds.values), runner.call(name, feeds.values)
-            rows.append((name, compare_latency(feeds.label, *calls, seconds)))
+            latency = compare_latency(feeds.label, *calls, seconds)
+            rows.append((name, dataclasses.replace(latency, timed_in=timed_in)))
     mean = geometric_mean([item.speedup for _, item in rows])
     data["rows"] = [{"signature": name, **to_plain(item)} for name, item in rows]
     data["geomean_speedup"] = mean
@@ -145,7 +150,7 @@ def _bench_alone(
         for row in rows
     ]
     columns = ("signature", "feeds", "median ms", "interquartile range ms")
-    return Outcome(data, plain_table("Latency", columns, lines))
+    return Outcome(data, plain_table(f"Latency in {data['timed_in']}", columns, lines))
 
 
 def show_doctor(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
@@ -189,8 +194,18 @@ class _Model:
         )
 
 
-def _load(directory: str, config: Config) -> Runner:
-    return Runner(directory, read_meta_graph(directory, config.tags).tags)
+def _load(directory: str, config: Config, in_session: bool | None = None) -> Runner:
+    return Runner(directory, read_meta_graph(directory, config.tags).tags, in_session=in_session)
+
+
+def _servable(directory: str, config: Config, signatures: Iterable[str]) -> bool:
+    """Whether a C++ session, where servers run models, runs all of the signatures.
+
+    Raises SignatureError if the model lacks one.
+    """
+    meta_graph = read_meta_graph(directory, config.tags)
+    chosen = choose_signatures(meta_graph, signatures).values()
+    return not any(why_not_servable(meta_graph.graph_def, found) for found in chosen)
 
 
 def _config(options: argparse.Namespace) -> Config:

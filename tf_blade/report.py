@@ -17,6 +17,7 @@ from typing import Any, Literal
 Verdict = Literal["faster", "slower", "same", "unclear"]
 CheckStatus = Literal["passed", "mismatch", "not possible", "skipped", "unchanged"]
 Outcome = Literal["optimized", "unchanged"]
+TimedIn = Literal["session", "Python"]
 
 # TensorFlow Serving refuses graphs of 1 GB and protobuf ends at 2 GB: said in time.
 LARGE_PROTO_BYTES = 512 << 20
@@ -209,6 +210,8 @@ class LatencyReport:
       pairs: how many pairs were timed.
       verdict: `faster` or `slower` when the interval excludes 1, `same` when it lies within 2 % of
         1, else `unclear`.
+      timed_in: `session`: a C++ session, as in a server; `Python`: functions called from Python,
+        for the reason in `timed_in_reason`.
     """
 
     feeds: str
@@ -221,6 +224,8 @@ class LatencyReport:
     speedup_high: float
     pairs: int
     verdict: Verdict
+    timed_in: TimedIn = "session"
+    timed_in_reason: str = ""
 
 
 @dataclass

@@ -181,6 +181,7 @@ def latency_table(rows: Sequence[tuple[str, LatencyReport]]) -> Table:
         "optimised",
         "speed-up (95 %)",
         "verdict",
+        "timed in",
     )
     for name, item in rows:
         table.add_row(
@@ -190,6 +191,7 @@ def latency_table(rows: Sequence[tuple[str, LatencyReport]]) -> Table:
             f"{item.optimized_ms:.3f} ± {item.optimized_spread_ms / 2:.3f}",
             f"{item.speedup:.2f}x ({item.speedup_low:.2f}-{item.speedup_high:.2f})",
             item.verdict,
+            item.timed_in,
         )
     return table
 

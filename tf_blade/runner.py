@@ -14,20 +14,17 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, saved_model_pb2
+from tensorflow.core.protobuf import config_pb2, saved_model_pb2
 from tensorflow.python.eager import context
 
 from tf_blade.c_session import Call, Session
 from tf_blade.errors import SavedModelError, SignatureError, TfBladeError
-from tf_blade.graph.names import parse_tensor_name
-from tf_blade.saved_model import Signature
 from tf_blade.saved_model.signatures import read_signatures
+from tf_blade.servable import why_not_servable
 from tf_blade.signatures import load_ops_for
 
 Feeds = Mapping[str, Any]  # input name -> numpy array (or tf.SparseTensor)
 Answers = dict[str, np.ndarray]
-
-_OPAQUE = (tf.resource, tf.variant)
 
 
 class Model(Protocol):
@@ -39,14 +36,17 @@ class Model(Protocol):
 class Runner:
     """A SavedModel folder, loaded fresh: variables are as they were saved.
 
-    Models of the TF1 format run in a C++ session, as a server runs them: Python's loader makes an
-    object for every node, several times. Those of the TF2 format are loaded by TensorFlow's Python.
-
     Args:
       directory: the SavedModel's folder.
       tags: tags of its MetaGraph.
       grappler: whether TensorFlow may optimise the graph of a session. What it takes for a large
         graph is wasted if only a few answers are wanted.
+      in_session: whether it runs in a C++ session, as in a server, or in TensorFlow's Python
+        functions. None: models of the TF1 format in a session, because Python's loader makes an
+        object for every node, several times; others in Python, where their object graph is.
+
+    Attributes:
+      in_session: where it runs.
 
     Raises:
       SavedModelError: TensorFlow can't load the model.
@@ -54,12 +54,23 @@ class Runner:
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], tags: tuple[str, ...], grappler: bool = True
+        self,
+        directory: str | os.PathLike[str],
+        tags: tuple[str, ...],
+        grappler: bool = True,
+        in_session: bool | None = None,
     ) -> None:
         self.directory = os.fspath(directory)
         self.tags = tags
-        self._session = load_session(self.directory, tags, grappler)
-        self._model: Any = None if self._session else load_saved_model(self.directory, tags)
+        if in_session is None:
+            in_session = prefers_session(self.directory, tags)
+        self.in_session = in_session
+        self._session: Session | None = None
+        self._model: Any = None
+        if in_session:
+            self._session = load_session(self.directory, tags, grappler)
+        else:
+            self._model = load_saved_model(self.directory, tags)
 
     def function(self, signature: str) -> Any:
         """The concrete function of a signature. Raises SignatureError if there is none."""
@@ -113,38 +124,22 @@ class Runner:
 class Recorded:
     """A model that is asked every question once, so that it need not stay in memory.
 
-    Only for a model that keeps no state. It is loaded when a question is new.
+    Only for a model that keeps no state.
+
+    Args:
+      runner: gives the model when a question is new.
     """
 
-    def __init__(self, load: Callable[[], Runner]) -> None:
-        self._load = load
-        self._runner: Runner | None = None
+    def __init__(self, runner: Callable[[], Runner]) -> None:
+        self._runner = runner
         # By signature and identity of the feeds, which are kept.
         self._answers: dict[tuple[str, int], tuple[Feeds, Answers]] = {}
-
-    def load(self) -> None:
-        """Loads the model, if it isn't loaded. Raises as `Runner` does."""
-        if self._runner is None:
-            self._runner = self._load()
-
-    @property
-    def runner(self) -> Runner:
-        """The model, loaded."""
-        self.load()
-        assert self._runner is not None
-        return self._runner
 
     def run(self, signature: str, feeds: Feeds) -> Answers:
         key = signature, id(feeds)
         if key not in self._answers:
-            self._answers[key] = feeds, self.runner.run(signature, feeds)
+            self._answers[key] = feeds, self._runner().run(signature, feeds)
         return dict(self._answers[key][1])
-
-    def release(self) -> None:
-        """Gives the model's memory back."""
-        if self._runner is not None:
-            self._runner.close()
-            self._runner = None
 
 
 def to_tensors(feeds: Feeds) -> dict[str, Any]:
@@ -171,15 +166,12 @@ def load_saved_model(directory: str, tags: tuple[str, ...] | None) -> Any:
         ) from error
 
 
-def load_session(directory: str, tags: tuple[str, ...], grappler: bool) -> Session | None:
-    """A SavedModel of the TF1 format in a C++ session; None for other models.
+def load_session(directory: str, tags: tuple[str, ...], grappler: bool) -> Session:
+    """A SavedModel in a C++ session, with our op library loaded first if the model needs it.
 
     Raises SavedModelError if TensorFlow can't load the model, RuntimeLibraryError if our library
     can't be loaded.
     """
-    meta = _session_model(directory, tags)
-    if meta is None:
-        return None
     load_ops_for(directory)
     config = config_pb2.ConfigProto()
     config.CopyFrom(context.context().config)  # threads and devices, as the user set them
@@ -187,50 +179,28 @@ def load_session(directory: str, tags: tuple[str, ...], grappler: bool) -> Sessi
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         config.graph_options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
     try:
-        return Session(directory, tuple(meta.meta_info_def.tags), config.SerializeToString())
+        return Session(directory, tags, config.SerializeToString())
     except RuntimeError as error:
         raise SavedModelError(
             f"TensorFlow can't load '{directory}': {first_line(error)}"
         ) from error
 
 
-def _session_model(directory: str, tags: tuple[str, ...]) -> meta_graph_pb2.MetaGraphDef | None:
-    """The MetaGraph with the tags, if a session runs it as Python's loader would."""
+def prefers_session(directory: str, tags: tuple[str, ...]) -> bool:
+    """Whether the model is of the TF1 format and a session runs every signature of it.
+
+    Where a placeholder lacks a value, Python's loader says which.
+    """
     try:
         data = Path(directory, "saved_model.pb").read_bytes()
         metas = saved_model_pb2.SavedModel.FromString(data).meta_graphs
     except (OSError, DecodeError):
-        return None
-    chosen = [m for m in metas if not tags or set(m.meta_info_def.tags) == set(tags)]
+        return False
+    chosen = [m for m in metas if set(m.meta_info_def.tags) == set(tags)]
     if len(chosen) != 1 or chosen[0].object_graph_def.nodes:
-        return None
-    signatures = read_signatures(chosen[0])
-    for signature in signatures.values():
-        tensors = [*signature.inputs.values(), *signature.outputs.values()]
-        if not signature.outputs or not all(t.is_dense and t.dtype not in _OPAQUE for t in tensors):
-            return None
-        # Python's loader says which placeholder lacks a value.
-        if _unfed_placeholder(chosen[0], signature):
-            return None
-    return chosen[0]
-
-
-def _unfed_placeholder(meta: meta_graph_pb2.MetaGraphDef, signature: Signature) -> bool:
-    """Whether an output depends on a placeholder that is no input of the signature."""
-    nodes = {node.name: node for node in meta.graph_def.node}
-    fed = {parse_tensor_name(name).node for t in signature.inputs.values() for name in t.tensors}
-    todo = [parse_tensor_name(n).node for t in signature.outputs.values() for n in t.tensors]
-    seen = set(todo)
-    while todo:
-        node = nodes.get(todo.pop())
-        if node is None or node.name in fed:
-            continue
-        if node.op in ("Placeholder", "PlaceholderV2"):
-            return True
-        fresh = {parse_tensor_name(text).node for text in node.input} - seen
-        seen |= fresh
-        todo += fresh
-    return False
+        return False
+    signatures = read_signatures(chosen[0]).values()
+    return not any(why_not_servable(chosen[0].graph_def, found) for found in signatures)
 
 
 def trim_memory() -> None:

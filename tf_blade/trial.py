@@ -23,6 +23,7 @@ from tf_blade.signatures import reachable_nodes
 
 _NEEDED = ({"Pad"}, {"Conv2D", "DepthwiseConv2dNative"}, {"Add", "AddV2"})
 _SECONDS = 600  # that a trial may take
+_SURVIVED = "the signatures ran"  # the child says so before it tries them in a session
 
 
 def is_risky(meta_graph: MetaGraph, signatures: Iterable[str]) -> bool:
@@ -35,12 +36,15 @@ def is_risky(meta_graph: MetaGraph, signatures: Iterable[str]) -> bool:
 
 def require_survival(
     directory: str | os.PathLike[str], tags: Iterable[str], signatures: Iterable[str]
-) -> None:
+) -> str:
     """Runs the signatures on made-up inputs in a child process.
 
     Errors that TensorFlow reports are not this function's business: they will come again.
 
-    Raises SavedModelError if TensorFlow crashes.
+    Returns: why the model must not be run in a C++ session; "" if it may. Grappler sees another
+    graph there than in Python's functions.
+
+    Raises SavedModelError if TensorFlow crashes wherever the model runs.
     """
     command = [sys.executable, "-m", "tf_blade.trial", os.fspath(directory), ",".join(tags)]
     package = Path(__file__).resolve().parents[1]
@@ -51,19 +55,24 @@ def require_survival(
             [*command, *signatures],
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            text=True,
             timeout=_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return
+        return ""
     if done.returncode in (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS):
+        name = signal.Signals(-done.returncode).name
+        if _SURVIVED in done.stdout:
+            return f"TensorFlow itself crashes ({name}) when a session runs it on this machine"
         raise SavedModelError(
-            f"TensorFlow itself crashes ({signal.Signals(-done.returncode).name}) when it runs "
+            f"TensorFlow itself crashes ({name}) when it runs "
             f"'{os.fspath(directory)}' on this machine. Its oneDNN graph pass does that to some "
             "convolutions beside a Pad: try again with TF_ENABLE_ONEDNN_OPTS=0 in the environment."
         )
+    return ""
 
 
 def _run(directory: str, tags: str, signatures: list[str]) -> None:
@@ -71,12 +80,23 @@ def _run(directory: str, tags: str, signatures: list[str]) -> None:
     from tf_blade.config import Config
     from tf_blade.progress import silent
     from tf_blade.runner import Runner
+    from tf_blade.servable import why_not_servable
     from tf_blade.signatures import choose_signatures, read_meta_graph
 
     chosen = tuple(tag for tag in tags.split(",") if tag)
     meta_graph = read_meta_graph(directory, chosen)
     found = choose_signatures(meta_graph, signatures)
-    plan_feeds(Runner(directory, chosen), meta_graph, found, {}, Config(), silent)
+    model = Runner(directory, meta_graph.tags)
+    plans = plan_feeds(model, meta_graph, found, {}, Config(), silent)
+    if model.in_session:
+        return
+    print(_SURVIVED, flush=True)
+    model.close()
+    model = Runner(directory, meta_graph.tags, in_session=True)
+    for name, plan in plans.items():
+        if not why_not_servable(meta_graph.graph_def, plan.signature):
+            for feeds in plan.sets:
+                model.run(name, feeds.values)
 
 
 if __name__ == "__main__":

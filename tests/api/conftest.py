@@ -61,6 +61,27 @@ def stateful(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+class DenseAndSparse(tf.Module):
+    """Two signatures: one of plain tensors, and one with a sparse output."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, "x")])
+    def dense(self, x):
+        return {"y": x * 2.0 + 1.0}
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, "x")])
+    def sparse(self, x):
+        return {"y": tf.sparse.from_dense(tf.nn.relu(x) * 3.0)}
+
+
+@pytest.fixture(scope="session")
+def dense_and_sparse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "dense_and_sparse"
+    module = DenseAndSparse()
+    signatures = {"serving_default": module.dense, "sparse": module.sparse}
+    tf.saved_model.save(module, str(path), signatures=signatures)
+    return path
+
+
 @pytest.fixture(scope="session")
 def random_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, "x")])

@@ -193,13 +193,23 @@ def test_bench_measures_one_model_or_two(run, two_signatures: Path, quick_toml: 
     assert code == 0
     assert [row["feeds"] for row in data["rows"]] == ["batch 1", "batch 3"]
     assert all(row["ms"] > 0 for row in data["rows"])
+    assert data["timed_in"] == "session"
     code, out, _ = run(*arguments, "--json", "--against", two_signatures)
     data = json.loads(out)
     assert code == 0
     assert len(data["rows"]) == 4
     assert 0.2 < data["geomean_speedup"] < 5
+    assert {row["timed_in"] for row in data["rows"]} == {"session"}
     code, out, _ = run(*arguments, "--against", two_signatures)
     assert "geometric mean" in out
+
+
+def test_bench_times_in_python_what_no_session_runs(run, dense_and_sparse: Path, quick_toml: str):
+    arguments = ["bench", dense_and_sparse, "--seconds", "0.2", "--config", quick_toml, "--json"]
+    code, out, _ = run(*arguments, "--against", dense_and_sparse)
+    data = json.loads(out)
+    assert (code, data["timed_in"]) == (0, "Python")
+    assert {row["timed_in"] for row in data["rows"]} == {"Python"}
 
 
 def test_doctor_fails_when_something_needed_is_missing(run, monkeypatch: pytest.MonkeyPatch):

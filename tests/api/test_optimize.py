@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from tests.api import fakes
-from tf_blade import Config, Report, api
+from tf_blade import Config, Report, api, latency
 from tf_blade.errors import (
     ConfigError,
     InputError,
@@ -173,7 +173,7 @@ def measured(word: Verdict, speedup: float):
 def test_a_model_that_is_not_faster_is_dropped_unless_asked_for(
     two_signatures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(api, "compare_latency", measured("slower", 0.5))
+    monkeypatch.setattr(latency, "compare_latency", measured("slower", 0.5))
     tiny = fakes.adding_to_constants(1e-7)
     model = api.run(tiny, two_signatures, tmp_path / "out", config=Config())
     assert model.report.outcome == "unchanged"
@@ -194,7 +194,7 @@ def test_smallest_and_largest_feeds_of_each_computation_are_timed_once(
         timed.append((feeds, budget_seconds))
         return measured("faster", 2.0)(feeds, original, optimized, budget_seconds)
 
-    monkeypatch.setattr(api, "compare_latency", counting)
+    monkeypatch.setattr(latency, "compare_latency", counting)
     model = api.run(fakes.copying, tf1_model, config=Config(timing_seconds=3.0))
     # "same" and "serving_default" are one computation.
     assert timed == [("batch 1", 1.5), ("batch 32", 1.5)]

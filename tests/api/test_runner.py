@@ -68,18 +68,17 @@ def test_a_signature_that_lacks_an_input_is_refused_at_loading(tmp_path):
 
 
 def test_recorded_answers_need_no_model(folder, feeds):
-    loaded = []
+    asked = []
 
-    def load() -> Runner:
-        loaded.append(Runner(folder, ("serve",)))
-        return loaded[-1]
+    def runner() -> Runner:
+        asked.append(Runner(folder, ("serve",)))
+        return asked[-1]
 
-    recorded = Recorded(load)
+    recorded = Recorded(runner)
     first = recorded.run("serving_default", feeds)
-    recorded.release()
     again = recorded.run("serving_default", feeds)
-    assert len(loaded) == 1
+    assert len(asked) == 1
     np.testing.assert_array_equal(first["p"], again["p"])
     other = recorded.run("serving_default", dict(feeds, x=np.array([5, 6], np.float32)))
-    assert len(loaded) == 2
+    assert len(asked) == 2
     np.testing.assert_array_equal(other["p"], [15, 18])

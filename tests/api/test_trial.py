@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_blade
-from tf_blade import machine, trial
+from tf_blade import machine, runner, trial
 from tf_blade.signatures import read_meta_graph
 
 
@@ -88,4 +88,35 @@ def test_a_crash_is_told_from_an_error(child, crashes, monkeypatch, tmp_path):
         not crashes
     ]
     with expected:
-        trial.require_survival(tmp_path, ["serve"], ["serving_default"])
+        assert trial.require_survival(tmp_path, ["serve"], ["serving_default"]) == ""
+
+
+def test_a_model_that_crashes_in_a_session_only_is_kept_out_of_sessions(monkeypatch, tmp_path):
+    run = subprocess.run
+    child = f"import os; print({trial._SURVIVED!r}, flush=True); os.kill(os.getpid(), 11)"
+
+    def run_instead(_, **options):
+        return run([sys.executable, "-c", child], **options)
+
+    monkeypatch.setattr(trial.subprocess, "run", run_instead)
+    reason = trial.require_survival(tmp_path, ["serve"], ["serving_default"])
+    assert "SIGSEGV" in reason and "session" in reason
+
+
+def test_a_trial_runs_the_functions_and_then_a_session(tmp_path, monkeypatch, capsys):
+    made = []
+
+    class Watched(runner.Runner):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append((self.in_session, capsys.readouterr().out.strip()))
+
+        def run(self, signature, feeds):
+            asked.add(self.in_session)
+            return super().run(signature, feeds)
+
+    asked: set[bool] = set()
+    monkeypatch.setattr(runner, "Runner", Watched)
+    trial._run(str(save(True, tmp_path / "model")), "serve", ["serving_default"])
+    assert made == [(False, ""), (True, trial._SURVIVED)]
+    assert asked == {False, True}
