@@ -7,10 +7,19 @@ Used against the interpreter in `tests/compiler/lower`, and against generated co
 
 from __future__ import annotations
 
-from tests.compiler.cases import elementwise, indexing, matrices, moves, nn, reductions, shapes
+from tests.compiler.cases import (
+    elementwise,
+    images,
+    indexing,
+    matrices,
+    moves,
+    nn,
+    reductions,
+    shapes,
+)
 from tests.compiler.values import Case
 
-_FAMILIES = (elementwise, reductions, shapes, indexing, moves, matrices, nn)
+_FAMILIES = (elementwise, reductions, shapes, indexing, moves, matrices, nn, images)
 CASES: dict[str, Case] = {case.name: case for family in _FAMILIES for case in family.cases()}
 
 if len(CASES) != sum(1 for family in _FAMILIES for _ in family.cases()):

@@ -92,6 +92,21 @@ def test_an_index_into_nothing_refuses_the_run():
     assert result.shape == (0, 3)
 
 
+def test_constant_indices_are_checked_while_compiling():
+    def source(last: int) -> str:
+        return compile_program(
+            Example(
+                "constant_indices",
+                "(%t: f32[a, 4]) -> (%0)",
+                f"""%i: i32[3] = constant(value=[2, 0, {last}])
+                %0: f32[a, 3] = gather(%t, %i, axis=1, batch_dims=0)""",
+            ).program()
+        )
+
+    assert "refused" not in source(3)
+    assert "refused" in source(4)
+
+
 DIVISIONS = Example(
     "divisions",
     "(%x: i32[a], %y: i32[a]) -> (%0, %1, %2, %3)",

@@ -120,7 +120,27 @@ def test_supports_gives_the_reason(why: str):
     assert reason_for(function, *specs, op=op) == reason
 
 
+def image(x: tf.Tensor) -> tf.Tensor:
+    return tf.reshape(x, [-1, 8, 8, 3])
+
+
 REFUSALS = {
+    "a large window": (
+        lambda x: tf.nn.max_pool2d(image(x), 5, 1, "VALID"),
+        "a window of 25 elements: beyond 9, TensorFlow's kernel is faster",
+    ),
+    "means beside a border": (
+        lambda x: tf.nn.avg_pool2d(image(x), 2, 1, "SAME"),
+        "means beside a border: TensorFlow's kernel is faster",
+    ),
+    "images of unknown size": (
+        lambda x: tf.image.resize(x[None, :, :, None], [4, 4]),
+        "the image's old and new size must be known",
+    ),
+    "a band of diagonals": (
+        lambda x: tf.linalg.diag_part(x, k=(-1, 1)),
+        "a band of several diagonals is not supported",
+    ),
     "a shape computed from data": (
         lambda x: tf.zeros([tf.cast(tf.reduce_max(x), tf.int32)]),
         "the shape depends on data in a way that shape arithmetic can't follow",

@@ -244,12 +244,23 @@ def _gather(t: Tracer, op: Op, index: Index) -> Scalar:
         position = ix.constant(int(number.payload))
     elif number.kind == "index" and number.index is not None and number.index.is_below(extent):
         position = number.index
+    elif number.kind == "load" and _all_below(number.value, extent):
+        wide = t.pool.make("convert", DType.I64, (number,), value=op.result)
+        position = Affine(((ix.Taken(wide, extent), 1),))
     else:
         checked = t.pool.make(
             "taken", DType.I64, (number,), payload=extent, value=op.result, vars=number.vars
         )
         position = Affine(((ix.Taken(checked, extent), 1),))
     return t.at(params, (*index[:axis], position, *index[end:]))
+
+
+def _all_below(value: Value | None, extent: Dim) -> bool:
+    """Whether the value is a constant whose elements all lie in [0, extent)."""
+    if value is None or value.op is None or value.op.kind != "constant":
+        return False
+    array: np.ndarray = value.op.attrs["value"]
+    return isinstance(extent, int) and bool(((array >= 0) & (array < extent)).all())
 
 
 _RULES: dict[str, Callable[[Tracer, Op, Index], Scalar]] = {

@@ -5,6 +5,7 @@ from tf_blade.compiler.lower import (
     comparison,
     einsum,
     elementwise,
+    images,
     indexing,
     matmul,
     matrices,
@@ -12,6 +13,7 @@ from tf_blade.compiler.lower import (
     reductions,
     reordering,
     shapes,
+    windows,
 )
 from tf_blade.compiler.lower.registry import LOWERINGS, lower, lower_graph, supports
 
@@ -21,6 +23,7 @@ __all__ = [
     "comparison",
     "einsum",
     "elementwise",
+    "images",
     "indexing",
     "lower",
     "lower_graph",
@@ -31,4 +34,5 @@ __all__ = [
     "reordering",
     "shapes",
     "supports",
+    "windows",
 ]
