@@ -1,4 +1,4 @@
-"""The table of supported ops as Markdown: `python -m tf_blade.compiler.lower.table`."""
+"""The page of supported ops: `python -m tf_blade.compiler.lower.table > docs/supported_ops.md`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,19 @@ _NAMES: dict[DTypes, str] = {
     NUMBERS: "numbers",
     SIGNED: "signed numbers",
 }
+
+
+_HEADING = """# Supported ops
+
+The {count} TensorFlow ops that the compiler knows, from its table of lowerings. An op may still stay in TensorFlow for a
+reason that this table doesn't hold (an axis that isn't a constant, an unknown rank, a large window): the report names
+the reason of each node that was left out. "Integers" are all signed and unsigned ones, "floats" f32 and f64.
+"""
+
+
+def page() -> str:
+    """The documentation's page."""
+    return f"{_HEADING.format(count=len(LOWERINGS))}\n{markdown()}\n"
 
 
 def markdown() -> str:
@@ -41,4 +54,4 @@ def dtypes_text(allowed: DTypes) -> str:
 
 
 if __name__ == "__main__":
-    print(markdown())
+    print(page(), end="")

@@ -132,7 +132,7 @@ def avg_pool(
     padding: str,
     data_format: str,
 ) -> Value:
-    """The mean of each window of an image; padding doesn't count."""
+    """The mean of each window of an image, none over the border."""
     return _averages(b, x, _window(b, x, ksize, strides, padding, (), data_format))
 
 
@@ -146,7 +146,7 @@ def avg_pool_3d(
     padding: str,
     data_format: str,
 ) -> Value:
-    """The mean of each window of a volume; padding doesn't count."""
+    """The mean of each window of a volume, none over the border."""
     return _averages(b, x, _window(b, x, ksize, strides, padding, (), data_format))
 
 
