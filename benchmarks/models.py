@@ -17,8 +17,8 @@ definition and only its original is timed.
   stock_fails           TensorFlow itself crashes on the original on this machine: neither wrong
                         nor failed
   falling_back          have a cluster or lookup whose original subgraph ran in its place, here
-                        or while `optimize` checked the candidate: a model that always falls back
-                        is slower and comes out unchanged, so only the check can tell
+                        or inside `optimize`: a model that always falls back is slower and
+                        comes out unchanged, so only the report of `optimize` can tell
   unchanged             came out as they went in
   min_speedup           over all models and sizes; wrong ones included, failed ones not
   geomean_speedup       geometric mean over the same
@@ -112,7 +112,7 @@ def summarize(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _falls_back(row: dict[str, Any]) -> bool:
-    return bool(row.get("fallbacks") or row.get("check_fallbacks"))
+    return bool(row.get("fallbacks") or row.get("optimize_fallbacks"))
 
 
 def _cases(arguments: argparse.Namespace, say: Callable[[str], None]) -> list[cases.ModelCase]:
@@ -232,7 +232,7 @@ def _about_report(done: dict[str, Any], unchanged: bool) -> dict[str, Any]:
     return {
         "unchanged": unchanged,
         "outcome_reason": report["outcome_reason"],
-        "check_fallbacks": report["fallbacks"],
+        "optimize_fallbacks": report["fallbacks"],
         "clusters": 0 if unchanged else sum(len(region["clusters"]) for region in regions),
         "nodes": inside + outside,
         "clustered_nodes": 0 if unchanged else inside,
@@ -291,8 +291,8 @@ def _remark(row: dict[str, Any]) -> str:
     if row.get("fallbacks"):
         launches = row["launches"] + sum(row["fallbacks"].values())
         remarks.append(f"of {launches} launches fell back: {_causes(row['fallbacks'])}")
-    if row.get("check_fallbacks"):
-        remarks.append(f"fell back in optimize's check: {_causes(row['check_fallbacks'])}")
+    if row.get("optimize_fallbacks"):
+        remarks.append(f"fell back inside optimize: {_causes(row['optimize_fallbacks'])}")
     if remarks:
         return "; ".join(remarks)
     if row.get("original_gives_stored_answers") is False:

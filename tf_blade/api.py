@@ -207,9 +207,13 @@ class _Job:
                 reason = "no cluster could be made; see the reasons of each node"
                 self._restore(staging, report, reason)
             else:
-                self._check(models, plans, report)
-                if self._times:
-                    self._choose_faster(models, plans, no_session, staging, report)
+                before = _fallbacks()
+                try:
+                    self._check(models, plans, report)
+                    if self._times:
+                        self._choose_faster(models, plans, no_session, staging, report)
+                finally:
+                    self._count_fallbacks(before, report)
         finally:
             models.release()
         self._finish(staging, report, time.perf_counter() - start)
@@ -282,14 +286,7 @@ class _Job:
             self._skip_check(report)
             return
         original, optimized = models.to_check()
-        before = _fallbacks()
         checks = check(original, optimized, plans, self.config, self.progress)
-        after = _fallbacks()
-        report.fallbacks = {
-            cause: count - before.get(cause, 0)
-            for cause, count in after.items()
-            if count > before.get(cause, 0)
-        }
         if any(found.mismatches for found in checks.values()):
             with models.two_originals() as (first, second):
                 excuse_random_outputs(checks, first, second, plans, self.config)
@@ -310,11 +307,6 @@ class _Job:
                     f"NOT CHECKED: signature '{name}': {found.reason}. Check it before you serve "
                     "it: tf-blade verify ORIGINAL OUTPUT --inputs FEEDS.npz"
                 )
-        if report.fallbacks:
-            causes = ", ".join(f"{cause}: {count}" for cause, count in report.fallbacks.items())
-            report.warnings.append(
-                f"Clusters ran their TensorFlow fallback in the check ({causes})."
-            )
         bad = [(n, out) for n, found in checks.items() for out in found.mismatches]
         if not bad:
             return
@@ -331,6 +323,19 @@ class _Job:
                 report,
             )
         report.warnings.append(f"MISMATCH, written because it was allowed: {message}.")
+
+    def _count_fallbacks(self, before: Mapping[str, int], report: Report) -> None:
+        """Those of the check and of the timing: a session may refuse what Python runs."""
+        report.fallbacks = {
+            cause: count - before.get(cause, 0)
+            for cause, count in _fallbacks().items()
+            if count > before.get(cause, 0)
+        }
+        if report.fallbacks:
+            causes = ", ".join(f"{cause}: {count}" for cause, count in report.fallbacks.items())
+            report.warnings.append(
+                f"Clusters ran their TensorFlow fallback when they were tried ({causes})."
+            )
 
     # -- timing ---------------------------------------------------------------------------
 

@@ -276,7 +276,7 @@ class Report:
       compile_seconds: wall time of compiling kernels. optimize_seconds: of everything.
       saved_model_bytes_before, saved_model_bytes_after: size of saved_model.pb.
       peak_memory_bytes: largest resident size of this process so far.
-      fallbacks: cause -> how often a cluster ran its fallback during the check.
+      fallbacks: cause -> how often a cluster ran its fallback while it was checked and timed.
       warnings: sentences that the user should read.
     """
 

@@ -6,11 +6,13 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
+import tf_blade
 from tests.api import fakes
 from tests.api.test_optimize import same_files
 from tf_blade import Config, Report, api, latency, loaded_models
@@ -95,6 +97,45 @@ def test_a_model_that_crashes_in_sessions_is_timed_in_python(
     report = api.run(fakes.copying, two_signatures, config=KEEP).report
     assert {where for _, where in timed} == {"Python"}
     assert timings(report, "lookup")[0][1:] == ("Python", "it crashes")
+
+
+# -- fallbacks ----------------------------------------------------------------------------
+
+
+def test_fallbacks_of_a_result_that_is_dropped_stay_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    spec = tf.TensorSpec([None, None], tf.float32)
+
+    @tf.function(input_signature=[spec, spec])
+    def scale(x, row):
+        return {"y": tf.nn.softmax(tf.tanh(x * row + 1.0) * tf.exp(x) + row)}
+
+    def slower(feeds, original, optimized, budget_seconds):
+        return LatencyReport(feeds, 1.0, 2.0, 0.0, 0.0, 0.5, 0.5, 0.5, 20, "slower")
+
+    monkeypatch.setattr(latency, "compare_latency", slower)
+    # Compiled code takes both inputs for equally long, and refuses.
+    inputs = {"x": np.ones((3, 4), np.float32), "row": np.ones((1, 4), np.float32)}
+    config = Config(timing_seconds=0.1, cache_dir=str(tmp_path))
+    report = tf_blade.optimize(scale, config=config, inputs=inputs).report
+    assert report.outcome == "unchanged"
+    assert sum(report.fallbacks.values()) > 0
+    assert any("fallback" in warning for warning in report.warnings)
+
+
+def test_fallbacks_in_the_session_count(two_signatures: Path, monkeypatch: pytest.MonkeyPatch):
+    counts = {"before": 3}
+
+    def falling_back(feeds, original, optimized, budget_seconds):
+        counts["the session"] = counts.get("the session", 0) + 1
+        return LatencyReport(feeds, 1.0, 2.0, 0.0, 0.0, 0.5, 0.5, 0.5, 20, "slower")
+
+    monkeypatch.setattr(latency, "compare_latency", falling_back)
+    monkeypatch.setattr(api, "_fallbacks", lambda: dict(counts))
+    report = api.run(fakes.copying, two_signatures, config=Config()).report
+    assert report.outcome == "unchanged"
+    assert report.fallbacks == {"the session": 4}
 
 
 # -- results that Python runs and a session doesn't ---------------------------------------

@@ -115,9 +115,9 @@ def test_a_model_that_falls_back_is_counted_whether_or_not_it_comes_out_unchange
     _, record = run(tmp_path / "models", tmp_path)
     assert record["summary"]["falling_back"] == 1
     for row in record["rows"]:
-        assert sum(row["check_fallbacks"].values()) > 0
+        assert sum(row["optimize_fallbacks"].values()) > 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "fell back in optimize's" in shown
+    assert "fell back inside" in shown
 
 
 def test_noise_run_compares_the_original_with_itself(folder, tmp_path):
@@ -182,9 +182,9 @@ def test_summary_counts_models_once_and_speed_ups_by_row():
         row("d", 4.0, nodes=20, clustered_nodes=15) | {"wrong": True},
         row("e", stock_fails=True, message="crash"),
         # As a bug that made every lookup fall back once looked: slower, so unchanged.
-        row("f", 1.0, unchanged=True, check_fallbacks={"the kernel refused": 9}),
-        row("f", 1.0, unchanged=True, check_fallbacks={"the kernel refused": 9}),
-        row("g", 1.0, unchanged=True, check_fallbacks={}),
+        row("f", 1.0, unchanged=True, optimize_fallbacks={"the kernel refused": 9}),
+        row("f", 1.0, unchanged=True, optimize_fallbacks={"the kernel refused": 9}),
+        row("g", 1.0, unchanged=True, optimize_fallbacks={}),
     ]
     summary = models.summarize(rows)
     assert set(summary) == SUMMARY
@@ -202,7 +202,7 @@ def test_summary_counts_models_once_and_speed_ups_by_row():
     }
 
 
-def test_fallbacks_of_the_check_are_told_of_a_model_that_came_out_unchanged():
+def test_fallbacks_inside_optimize_are_told_of_a_model_that_came_out_unchanged():
     report = {
         "outcome_reason": "measured slower",
         "fallbacks": {"the kernel refused": 9},
