@@ -70,13 +70,14 @@ void ThreadPool::ParallelFor(BladeInt total, BladeInt block, BladeBody body, con
 }
 
 BladeInt BlockSize(BladeInt total, double cost_cycles, int threads) {
-  // Waking a thread takes 10 to 20 thousand cycles.
-  constexpr double kInline = 40e3, kBlock = 20e3;
+  // What waking a thread costs all in all, and what it should do for that: the numbers of Eigen's
+  // TensorCostModel.
+  constexpr double kStartup = 100e3, kThread = 100e3, kBlock = 20e3;
   constexpr int kBlocksPerThread = 4;
   const double cost = std::max(cost_cycles, 1e-3);
-  if (total <= 1 || threads <= 1 || static_cast<double>(total) * cost < kInline) {
-    return std::max<BladeInt>(total, 1);
-  }
+  const double worth = (static_cast<double>(total) * cost - kStartup) / kThread + 0.9;
+  if (worth < threads) threads = static_cast<int>(std::max(worth, 1.0));
+  if (total <= 1 || threads <= 1) return std::max<BladeInt>(total, 1);
   const BladeInt smallest = static_cast<BladeInt>(std::min(kBlock / cost, 1e15)) + 1;
   const BladeInt balanced = (total - 1) / (BladeInt{threads} * kBlocksPerThread) + 1;
   return std::min(total, std::max(smallest, balanced));

@@ -7,6 +7,7 @@
 // This runs when a session makes its graph for a signature, after placement and when feeds have
 // become arguments. Graphs of functions are left alone: their arguments are numbered anew when they
 // are partitioned.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,14 +91,20 @@ absl::Status Bind(Graph* graph, Node* node) {
   std::vector<const Edge*> edges;
   TF_RETURN_IF_ERROR(node->input_edges(&edges));
   std::vector<int64_t> kinds, indices;
-  tensorflow::AttrValue constants;
-  constants.mutable_list();  // a list, even if it stays empty
+  std::vector<std::string> constants;
   std::vector<std::string> containers, names;
   std::vector<const Edge*> kept;
   std::vector<Node*> sources;
   tensorflow::DataTypeVector kept_types;
-  for (const Edge* edge : edges) {
-    Source source = SourceOf(*edge->src());
+  // One edge stays, or TensorFlow would take the op for a constant and fold it.
+  std::vector<Source> all;
+  for (const Edge* edge : edges) all.push_back(SourceOf(*edge->src()));
+  const auto changes = [](const Source& source) { return source.kind != kConstant; };
+  const auto changing = std::find_if(all.begin(), all.end(), changes);
+  if (changing != all.end()) changing->kind = kEdge;
+  for (size_t i = 0; i < edges.size(); ++i) {
+    const Edge* edge = edges[i];
+    Source& source = all[i];
     kinds.push_back(source.kind);
     switch (source.kind) {
       case kEdge:
@@ -109,8 +116,8 @@ absl::Status Bind(Graph* graph, Node* node) {
         indices.push_back(source.argument);
         break;
       case kConstant:
-        indices.push_back(constants.list().tensor_size());
-        *constants.mutable_list()->add_tensor() = *source.constant;
+        indices.push_back(static_cast<int64_t>(constants.size()));
+        constants.push_back(source.constant->SerializeAsString());
         break;
       case kVariable:
       case kTable:

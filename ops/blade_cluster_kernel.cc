@@ -50,10 +50,11 @@ class BladeClusterOp : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     if (executable_ != nullptr) {
-      const int status = blade::OpCall(ctx, inputs_, executable_->n_inputs(), &constants_, counters_)(
-          [this](const BladeHost& host, void* call, const BladeTensor* inputs) {
-            return executable_->Run(host, call, inputs);
-          });
+      const int status =
+          blade::OpCall(ctx, inputs_, executable_->n_inputs(), &constants_, counters_)(
+              [this](const BladeHost& host, void* call, const BladeTensor* inputs) {
+                return executable_->Run(host, call, inputs);
+              });
       if (status == BLADE_OK) {
         counters_->CountLaunch();
         return;

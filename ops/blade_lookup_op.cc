@@ -15,7 +15,7 @@ REGISTER_OP("BladeLookup")
     .Attr("bound_types: list(type) = []")
     .Attr("bound_kinds: list(int) = []")
     .Attr("bound_indices: list(int) = []")
-    .Attr("bound_constants: list(tensor) = []")
+    .Attr("bound_constants: list(string) = []")
     .Attr("bound_containers: list(string) = []")
     .Attr("bound_names: list(string) = []")
     .SetShapeFn(blade::DeclaredShapes)
@@ -34,7 +34,7 @@ bound_types: Set in sessions only, as all bound_* are (see call_inputs.h): the t
   also of those that no edge brings.
 bound_kinds: What brings each of these.
 bound_indices: Its place in the list of its kind.
-bound_constants: The constants.
+bound_constants: The constants, serialized TensorProtos.
 bound_containers: The containers of the resources.
 bound_names: The names of the resources.
 )doc");

@@ -15,10 +15,11 @@ using tensorflow::lookup::LookupInterface;
 
 absl::Status CallInputs::Init(OpKernelConstruction* ctx) {
   std::vector<int64_t> kinds, indices;
+  std::vector<tensorflow::tstring> constants;
   TF_RETURN_IF_ERROR(ctx->GetAttr(kBoundTypes, &types_));
   TF_RETURN_IF_ERROR(ctx->GetAttr(kBoundKinds, &kinds));
   TF_RETURN_IF_ERROR(ctx->GetAttr(kBoundIndices, &indices));
-  TF_RETURN_IF_ERROR(ctx->GetAttr(kBoundConstants, &constants_));
+  TF_RETURN_IF_ERROR(ctx->GetAttr(kBoundConstants, &constants));
   TF_RETURN_IF_ERROR(ctx->GetAttr(kBoundContainers, &containers_));
   TF_RETURN_IF_ERROR(ctx->GetAttr(kBoundNames, &names_));
   if (kinds.empty()) {
@@ -28,12 +29,18 @@ absl::Status CallInputs::Init(OpKernelConstruction* ctx) {
   }
   bool good = types_.size() == kinds.size() && types_.size() == indices.size() &&
               containers_.size() == names_.size();
+  for (const tensorflow::tstring& constant : constants) {
+    tensorflow::TensorProto proto;
+    constants_.emplace_back();
+    good &= proto.ParseFromArray(constant.data(), static_cast<int>(constant.size())) &&
+            constants_.back().FromProto(proto);
+  }
   const auto names = static_cast<int64_t>(names_.size());
   const int64_t limits[] = {ctx->num_inputs(), INT32_MAX, static_cast<int64_t>(constants_.size()),
                             names, names};
   for (size_t i = 0; good && i < kinds.size(); ++i) {
-    good = kinds[i] >= kEdge && kinds[i] <= kTable && indices[i] >= 0 &&
-           indices[i] < limits[kinds[i]];
+    good =
+        kinds[i] >= kEdge && kinds[i] <= kTable && indices[i] >= 0 && indices[i] < limits[kinds[i]];
     inputs_.push_back({static_cast<InputKind>(kinds[i]), static_cast<int>(indices[i])});
   }
   if (!good) {
@@ -76,8 +83,8 @@ absl::StatusOr<Tensor> CallInputs::Value(OpKernelContext* ctx, int i) const {
     if (kind == kVariable) {
       handle = tensorflow::MakeResourceHandle<Var>(ctx, containers_[index], names_[index]);
     } else {
-      handle = tensorflow::MakeResourceHandle<LookupInterface>(ctx, containers_[index],
-                                                               names_[index]);
+      handle =
+          tensorflow::MakeResourceHandle<LookupInterface>(ctx, containers_[index], names_[index]);
       // The node would have made it, and its reader would have complained.
       RefCountPtr<LookupInterface> table;
       if (!tensorflow::LookupResource(ctx, handle, &table).ok()) {
@@ -88,15 +95,13 @@ absl::StatusOr<Tensor> CallInputs::Value(OpKernelContext* ctx, int i) const {
   }
   const Tensor* found = At(ctx, i);
   if (found == nullptr) {
-    return absl::InternalError(
-        absl::StrCat("the call has no argument ", index, ", which ", ctx->op_kernel().name(),
-                     " needs"));
+    return absl::InternalError(absl::StrCat("the call has no argument ", index, ", which ",
+                                            ctx->op_kernel().name(), " needs"));
   }
   return *found;
 }
 
-absl::Status CallInputs::LookUp(
-    OpKernelContext* ctx, std::vector<RefCountPtr<Var>>* found) const {
+absl::Status CallInputs::LookUp(OpKernelContext* ctx, std::vector<RefCountPtr<Var>>* found) const {
   return ctx->resource_manager()->LookupMany<Var>(variables_, found);
 }
 

@@ -20,7 +20,7 @@ namespace blade {
 constexpr char kBoundTypes[] = "bound_types";            // of all inputs
 constexpr char kBoundKinds[] = "bound_kinds";            // an InputKind each
 constexpr char kBoundIndices[] = "bound_indices";        // in the list of its kind
-constexpr char kBoundConstants[] = "bound_constants";    // tensors
+constexpr char kBoundConstants[] = "bound_constants";    // serialized TensorProtos
 constexpr char kBoundContainers[] = "bound_containers";  // of the resources
 constexpr char kBoundNames[] = "bound_names";
 

@@ -16,6 +16,7 @@ namespace blade {
 
 using tensorflow::DT_RESOURCE;
 using tensorflow::LookupResource;
+using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using tensorflow::Var;
@@ -31,28 +32,26 @@ bool MakeShape(int rank, const BladeInt* dims, TensorShape* shape) {
   return TensorShape::BuildTensorShape(sizes, shape).ok();
 }
 
-// Calls that are in ParallelFor share the threads. With as many clients as threads each works
-// alone: handing work around then costs time and gains none.
-class InParallel {
- public:
-  InParallel() : calls_(calls.fetch_add(1, std::memory_order_relaxed) + 1) {}
-  ~InParallel() { calls.fetch_sub(1, std::memory_order_relaxed); }
-  InParallel(const InParallel&) = delete;
-  InParallel& operator=(const InParallel&) = delete;
-
-  int Threads(int all) const { return std::max(1, all / calls_); }
-
- private:
-  static std::atomic<int> calls;
-  const int calls_;
-};
-std::atomic<int> InParallel::calls{0};
+// How many calls are running. They share the threads: with as many clients as threads each works
+// alone, since handing work around then costs time and gains none.
+std::atomic<int> running{0};
 
 OpCall& From(void* ctx) { return *static_cast<OpCall*>(ctx); }
 
 }  // namespace
 
+OpCall::OpCall(OpKernelContext* ctx, const CallInputs& sources, int n_inputs,
+               const CallConstants* constants, ClusterCounters* counters)
+    : ctx_(ctx),
+      sources_(sources),
+      n_inputs_(n_inputs),
+      constants_(constants),
+      counters_(counters) {
+  running.fetch_add(1, std::memory_order_relaxed);
+}
+
 OpCall::~OpCall() {
+  running.fetch_sub(1, std::memory_order_relaxed);
   for (Var* variable : locked_) variable->mu()->unlock_shared();
 }
 
@@ -186,10 +185,10 @@ void* OpCall::AllocateTemp(BladeInt bytes) {
 void OpCall::ParallelFor(BladeInt total, double cost_cycles, BladeBody body, const void* args) {
   if (total <= 0) return;
   const auto* workers = ctx_->device()->tensorflow_cpu_worker_threads();
-  const InParallel share;
-  const BladeInt block = BlockSize(total, cost_cycles, share.Threads(workers->num_threads));
+  const int threads = std::max(1, workers->num_threads / running.load(std::memory_order_relaxed));
+  const BladeInt block = BlockSize(total, cost_cycles, threads);
   if (block >= total) return body(args, 0, total);
-  SharedLoop::Run(total, block, share.Threads(workers->num_threads) - 1, body, args,
+  SharedLoop::Run(total, block, threads - 1, body, args,
                   [workers](auto help) { workers->workers->Schedule(std::move(help)); });
 }
 

@@ -33,12 +33,7 @@ class OpCall {
   //   n_inputs: the executable's; further inputs of the op are for its fallback only.
   //   constants: may be null.
   OpCall(tensorflow::OpKernelContext* ctx, const CallInputs& sources, int n_inputs,
-         const CallConstants* constants, ClusterCounters* counters)
-      : ctx_(ctx),
-        sources_(sources),
-        n_inputs_(n_inputs),
-        constants_(constants),
-        counters_(counters) {}
+         const CallConstants* constants, ClusterCounters* counters);
   ~OpCall();
   OpCall(const OpCall&) = delete;
   OpCall& operator=(const OpCall&) = delete;

@@ -163,42 +163,71 @@ class Preparation {
   RowDims& dims_;
 };
 
-// About how many processor cycles a row takes, from the numbers of elements there are.
-static inline double CyclesOfRow(const Run& run) {
-  constexpr double kElement = 30, kTableRow = 60, kPart = 20;
-  const LookupPlan& plan = *run.plan;
-  double cycles = 0;
-  for (int s = 0; s < plan.n_streams; ++s) {
-    double element = kElement;
-    for (int b = 0; b < plan.streams[s].n_bags; ++b) {
-      element += kTableRow + static_cast<double>(plan.bags[plan.streams[s].first_bag + b].dim);
-    }
-    cycles += element * static_cast<double>(run.sources[s].elements);
+// About how many processor cycles a stream's elements take.
+static inline double CyclesOfStream(const Run& run, int s) {
+  constexpr double kElement = 30, kTableRow = 45;
+  const StreamPlan& stream = run.plan->streams[s];
+  double element = kElement;
+  for (int b = 0; b < stream.n_bags; ++b) {
+    element += kTableRow + static_cast<double>(run.plan->bags[stream.first_bag + b].dim);
   }
-  cycles /= static_cast<double>(run.rows);
+  return element * static_cast<double>(run.sources[s].elements);
+}
+
+// Divides rows into pieces and streams into groups, so that units are of about the same size, large
+// enough that looking at a stream is a small part. Returns the cycles of a unit.
+// `groups` has a place for each stream and two more.
+static inline double Divide(Run* run, int* groups) {
+  constexpr double kUnit = 10e3, kPart = 20;
+  const LookupPlan& plan = *run->plan;
+  const BladeInt pieces = (run->rows - 1) / kBlock + 1;
+  run->piece = (run->rows - 1) / pieces + 1;
+  run->groups = groups;
+  run->n_groups = 0;
+  run->has_crosses = false;
+  double outputs = 0;  // cycles
+  bool divisible = true;
   for (int o = 0; o < plan.n_outputs; ++o) {
-    cycles += kPart + 0.5 * static_cast<double>(plan.outputs[o].width);
+    outputs +=
+        (kPart + 0.5 * static_cast<double>(plan.outputs[o].width)) * static_cast<double>(run->rows);
+    divisible &= !plan.outputs[o].add;
   }
-  return cycles;
+  double all = outputs, group = 0;
+  groups[0] = 0;
+  for (int s = 0; s < plan.n_streams; ++s) {
+    const double cycles = CyclesOfStream(*run, s);
+    run->has_crosses |= plan.streams[s].source.kind == kCross;
+    all += cycles;
+    group += cycles;
+    if (!divisible || group < kUnit * static_cast<double>(pieces)) continue;
+    groups[++run->n_groups] = s + 1;
+    group = 0;
+  }
+  if (run->n_groups == 0 || groups[run->n_groups] < plan.n_streams) ++run->n_groups;
+  groups[run->n_groups] = plan.n_streams;
+  return all / static_cast<double>(pieces * run->n_groups);
 }
 
-// Rows of a piece, the unit in which rows are shared out: so many that looking at each stream,
-// which a task does once a block however few rows it has, is a small part of its work.
-static inline BladeInt RowsOfPiece(const Run& run, double cycles_of_row) {
-  constexpr double kStream = 1000, kShare = 0.2;
-  const double fixed = kStream * static_cast<double>(run.plan->n_streams);
-  const BladeInt rows = static_cast<BladeInt>(fixed / (kShare * cycles_of_row)) + 1;
-  return rows < run.rows ? rows : run.rows;
-}
-
-static inline void RunPieces(const void* args, BladeInt begin, BladeInt end) {
+static inline void RunUnits(const void* args, BladeInt begin, BladeInt end) {
   Run* run = static_cast<Run*>(const_cast<void*>(args));
-  begin *= run->piece;
-  end = end * run->piece < run->rows ? end * run->piece : run->rows;
   const int n = run->plan->n_streams;
   BladeInt* cursors =
       static_cast<BladeInt*>(__builtin_alloca(2 * sizeof(BladeInt) * static_cast<U64>(n + 1)));
-  Task(run, cursors, cursors + n)(begin, end);
+  Task task(run, cursors, cursors + n);
+  const BladeInt groups = run->n_groups;
+  while (begin < end) {
+    // All groups of several pieces, or some groups of one.
+    const BladeInt piece = begin / groups, first = begin % groups;
+    BladeInt pieces = first == 0 ? (end - begin) / groups : 0;
+    const BladeInt last = pieces > 0                     ? groups
+                          : end - begin < groups - first ? first + end - begin
+                                                         : groups;
+    if (pieces == 0) pieces = 1;
+    const BladeInt stop = (piece + pieces) * run->piece;
+    task(piece * run->piece, stop < run->rows ? stop : run->rows, static_cast<int>(first),
+         static_cast<int>(last));
+    begin += (pieces - 1) * groups + last - first;
+  }
 }
 
 // Runs a plan. Returns BLADE_OK, a refusal (see Reason) or another BladeStatus.
@@ -207,19 +236,18 @@ static inline int RunLookup(const LookupPlan& plan, LookupOptions options, const
   const U64 sources = sizeof(SourceRun) * static_cast<U64>(plan.n_streams);
   const U64 tables = sizeof(TableRun) * static_cast<U64>(plan.n_bags);
   const U64 outputs = sizeof(float*) * static_cast<U64>(plan.n_outputs);
+  const U64 groups = sizeof(int) * static_cast<U64>(plan.n_streams + 2);
   char* temp = static_cast<char*>(
-      host->allocate_temp(ctx, static_cast<BladeInt>(sources + tables + outputs)));
+      host->allocate_temp(ctx, static_cast<BladeInt>(sources + tables + outputs + groups)));
   if (temp == nullptr) return BLADE_OUT_OF_MEMORY;
-  Run run = {&plan,
-             inputs,
-             reinterpret_cast<SourceRun*>(temp),
-             reinterpret_cast<TableRun*>(temp + sources),
-             reinterpret_cast<float**>(temp + sources + tables),
-             0,
-             0,
-             options.find_repeats,
-             BLADE_OK,
-             0};
+  Run run = {};
+  run.plan = &plan;
+  run.inputs = inputs;
+  run.sources = reinterpret_cast<SourceRun*>(temp);
+  run.tables = reinterpret_cast<TableRun*>(temp + sources);
+  run.outputs = reinterpret_cast<float**>(temp + sources + tables);
+  run.find_repeats = options.find_repeats;
+  run.refusal = BLADE_OK;
   RowDims dims = {};
   const int refusal = Preparation(&run, &dims)();
   if (refusal != BLADE_OK) return refusal;
@@ -233,10 +261,9 @@ static inline int RunLookup(const LookupPlan& plan, LookupOptions options, const
         static_cast<float*>(host->allocate_output(ctx, o, dims.rank + output.rank, shape));
     if (run.outputs[o] == nullptr) return BLADE_OUT_OF_MEMORY;
   }
-  const double cycles = CyclesOfRow(run);
-  run.piece = RowsOfPiece(run, cycles);
-  host->parallel_for(ctx, (run.rows - 1) / run.piece + 1, cycles * static_cast<double>(run.piece),
-                     RunPieces, &run);
+  const double cycles = Divide(&run, reinterpret_cast<int*>(temp + sources + tables + outputs));
+  const BladeInt pieces = (run.rows - 1) / run.piece + 1;
+  host->parallel_for(ctx, pieces * run.n_groups, cycles, RunUnits, &run);
   if (run.repeated > 0) host->count(ctx, BLADE_EVENT_REPEATED_ROWS, run.repeated);
   return run.refusal;
 }

@@ -1,4 +1,4 @@
-// One task of a lookup: a range of rows, all streams, all outputs.
+// One task of a lookup: a range of rows of a range of streams.
 //
 // Rows are done in blocks, large enough to pay for looking at each stream. What a block writes need
 // not fit the cache: streams come in the order of their places in the output, so that neighbours
@@ -29,8 +29,13 @@ struct Run {
   TableRun* tables;    // by bag
   float** outputs;
   BladeInt rows;
-  BladeInt piece;  // rows that are one unit of parallel_for
   bool find_repeats;
+  // A unit of parallel_for is a piece of rows of a group of streams; the groups of a piece follow
+  // each other.
+  BladeInt piece;     // rows
+  int n_groups;       // more than one only where no output is added to
+  const int* groups;  // group g has streams [groups[g], groups[g + 1])
+  bool has_crosses;   // which read other streams, of any group
   // These are read and written atomically.
   int refusal;        // BLADE_OK, or the first that was found
   BladeInt repeated;  // times that a stream's rows in a block were all the same
@@ -44,20 +49,30 @@ class Task {
   Task(Run* run, BladeInt* cursors, BladeInt* next)
       : run_(*run), plan_(*run->plan), cursors_(cursors), next_(next) {}
 
-  void operator()(BladeInt begin, BladeInt end) {
-    for (int s = 0; s < plan_.n_streams; ++s) {
+  // Rows [begin, end) of groups [first_group, last_group).
+  void operator()(BladeInt begin, BladeInt end, int first_group, int last_group) {
+    first_stream_ = run_.groups[first_group];
+    last_stream_ = run_.groups[last_group];
+    dense_ = last_group == run_.n_groups;
+    const int first_read = run_.has_crosses ? 0 : first_stream_;
+    const int last_read = run_.has_crosses ? plan_.n_streams : last_stream_;
+    for (int s = first_read; s < last_read; ++s) {
       cursors_[s] = FirstOf(s, begin);
       next_[s] = -1;
     }
     for (BladeInt at = begin; at < end; at += kBlock) {
       if (__atomic_load_n(&run_.refusal, __ATOMIC_RELAXED) != BLADE_OK) return;
       if (!Block(at, at + kBlock < end ? at + kBlock : end)) return;
+      for (int s = first_read; s < last_read; ++s) {
+        if (next_[s] >= 0) cursors_[s] = next_[s];
+      }
     }
     // Where this task ends the next one begins, or elements between them were read by neither.
-    for (int s = 0; s < plan_.n_streams; ++s) {
+    for (int s = first_read; s < last_read; ++s) {
       if (next_[s] >= 0 && next_[s] != FirstOf(s, end)) RefuseStream(s, kUnsorted);
     }
     if (repeated_ > 0) __atomic_fetch_add(&run_.repeated, repeated_, __ATOMIC_RELAXED);
+    repeated_ = 0;
   }
 
  private:
@@ -102,7 +117,7 @@ class Task {
       __builtin_memset(run_.outputs[o] + begin * output.width, 0,
                        static_cast<U64>((end - begin) * output.width) * sizeof(float));
     }
-    for (int s = 0; s < plan_.n_streams; ++s) {
+    for (int s = first_stream_; s < last_stream_; ++s) {
       const StreamPlan& stream = plan_.streams[s];
       for (int b = 0; b < stream.n_bags; b += kMaxBags) {
         const int bags = stream.n_bags - b < kMaxBags ? stream.n_bags - b : kMaxBags;
@@ -110,11 +125,8 @@ class Task {
       }
     }
     if (!Flush()) return false;
-    for (int d = 0; d < plan_.n_dense; ++d) {
+    for (int d = 0; dense_ && d < plan_.n_dense; ++d) {
       if (!Dense(d, begin, end)) return false;
-    }
-    for (int s = 0; s < plan_.n_streams; ++s) {
-      if (next_[s] >= 0) cursors_[s] = next_[s];
     }
     return true;
   }
@@ -519,6 +531,8 @@ class Task {
   BladeInt* const cursors_;  // by stream: the first element of the block
   BladeInt* const next_;     // of the next block; -1 for streams nothing uses
 
+  int first_stream_ = 0, last_stream_ = 0;
+  bool dense_ = false;  // whether the dense parts are this task's
   BladeInt repeated_ = 0;
   int items_ = 0, slots_ = 0, ends_ = 0;  // how much is staged
   Item item_[kMaxItems];
