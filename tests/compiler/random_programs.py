@@ -656,6 +656,26 @@ def _gather(m: _Maker) -> None:
     m.same_fact(m.builder.gather(params, inside, axis, batch), params)
 
 
+def _scatter(m: _Maker) -> None:
+    """Rows of a tensor put into others of its rows."""
+    target = m.value(lambda v: v.type.rank >= 1)
+    indices = m.value(lambda v: v.type.dtype in (DType.I32, DType.I64) and v.type.rank == 1)
+    if target is None or indices is None:
+        return
+    rows, count, dtype = m.shape(target)[0], m.shape(indices)[0], target.type.dtype
+    if not m.fits((count, *m.shape(target)[1:])) or not m.sizes((rows,))[0]:
+        return
+    size = m.builder.shape_value(rows, indices.type.dtype)
+    inside = m.builder.binary("floor_mod", indices, size)
+    updates = m.builder.gather(target, m.builder.reverse(inside, [0]), 0)
+    kind = "set" if dtype is DType.BOOL else m.choose(["set", "sum", "max", "min"])
+    fact, terms = m.facts[target], m.sizes((count,))[0] + 1 if kind == "sum" else 1
+    result = m.rounded(dtype, Fact(terms * fact.bound, terms * fact.error, fact.grain), terms)
+    if m.legal(dtype, result):
+        places = m.choose([indices, inside])
+        m.keep(m.builder.scatter(target, places, updates, kind), result)
+
+
 def _dot_general(m: _Maker) -> None:
     a = m.value(lambda v: v.type.dtype.is_float and v.type.rank >= 2)
     if a is None:
@@ -752,6 +772,7 @@ _STEPS: list[Callable[[_Maker], None]] = [
     *[_broadcast] * 2,
     *[_reduce] * 2,
     _gather,
+    _scatter,
     *[_dot_general] * 2,
     _iota,
     _shape_value,

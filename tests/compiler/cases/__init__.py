@@ -15,11 +15,12 @@ from tests.compiler.cases import (
     moves,
     nn,
     reductions,
+    scatters,
     shapes,
 )
 from tests.compiler.values import Case
 
-_FAMILIES = (elementwise, reductions, shapes, indexing, moves, matrices, nn, images)
+_FAMILIES = (elementwise, reductions, shapes, indexing, moves, matrices, scatters, nn, images)
 CASES: dict[str, Case] = {case.name: case for family in _FAMILIES for case in family.cases()}
 
 if len(CASES) != sum(1 for family in _FAMILIES for _ in family.cases()):

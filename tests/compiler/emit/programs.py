@@ -404,6 +404,21 @@ EXAMPLES = [
         %h2: f32[a, b, 24] = broadcast_in_dim(%h, shape=[a, b, 24], dims=[2])
         %18: f32[a, b, 24] = add(%17, %h2)""",
     ),
+    # -- scatters -------------------------------------------------------------------------
+    Example(
+        "scatters",
+        "(%t: f32[a, b], %i: i32[c], %u: f32[c, b], %v: f32[c, 2, 1, d]) -> (%1, %3, %5, %7, %8)",
+        """%0: f32[a, b] = exp(%t)
+        %1: f32[a, b] = scatter(%0, %i, %u, kind=sum)
+        %2: f32[c, b] = neg(%u)
+        %3: f32[a, b] = scatter(%t, %i, %2, kind=max)
+        %z: f32[] = constant(value=1.5)
+        %4: f32[3, 2, 1, d] = broadcast_in_dim(%z, shape=[3, 2, 1, d], dims=[])
+        %5: f32[3, 2, 1, d] = scatter(%4, %i, %v, kind=set)
+        %6: i32[5] = constant(value=[5, 4, 3, 2, 1])
+        %7: i32[5] = scatter(%6, %i, %i, kind=min)
+        %8: i32[5] = scatter(%6, %i, %i, kind=prod)""",
+    ),
     # -- matrix products ------------------------------------------------------------------
     Example(
         "matrix_products",

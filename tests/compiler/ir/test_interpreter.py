@@ -147,6 +147,22 @@ def test_conversion_to_integers_truncates_and_to_bool_compares():
     )
 
 
+def test_scatters_apply_updates_in_order_and_drop_those_beside_the_target():
+    target, indices = np.array([[1.0], [2.0]], f32), np.array([1, -1, 1, 2])
+    updates = np.array([[3.0], [9.0], [4.0], [9.0]], f32)
+
+    def scattered(kind: str) -> list[float]:
+        return evaluate(f"f32[2, 1] = scatter(%a, %b, %c, kind={kind})", target, indices, updates)[
+            :, 0
+        ].tolist()
+
+    assert scattered("set") == [1.0, 4.0]
+    assert scattered("sum") == [1.0, 9.0]
+    assert scattered("prod") == [1.0, 24.0]
+    assert scattered("max") == [1.0, 4.0]
+    assert scattered("min") == [1.0, 2.0]
+
+
 def test_empty_reductions_give_the_neutral_element():
     empty = np.zeros((0, 2), f32)
     for kind, neutral in {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf}.items():

@@ -14,13 +14,21 @@ from tf_blade.compiler.emit.columns import column_reduce_function
 from tf_blade.compiler.emit.gemm import Batch, gemm_call
 from tf_blade.compiler.emit.kernels import kernel_function
 from tf_blade.compiler.emit.nest import Function
+from tf_blade.compiler.emit.scatter import scatter_function
 from tf_blade.compiler.emit.scope import KernelText
 from tf_blade.compiler.fuse.index import mul
 from tf_blade.compiler.fuse.matrices import base
 from tf_blade.compiler.ir.dims import Dim, FloorDiv, FloorMod, to_text
 from tf_blade.compiler.ir.program import InputDim, InputElement, Program, Value
 from tf_blade.compiler.ir.types import DType
-from tf_blade.compiler.schedule.kernel import ColumnReduce, Gemm, HostStores, Kernel, Step
+from tf_blade.compiler.schedule.kernel import (
+    ColumnReduce,
+    Gemm,
+    HostStores,
+    Kernel,
+    Scatter,
+    Step,
+)
 from tf_blade.compiler.schedule.schedule import Schedule
 
 # Kernels known to take fewer cycles than this are called without asking for threads.
@@ -273,11 +281,15 @@ class RunPrinter:
         text = KernelText(self.names.__getitem__)
         if isinstance(step, ColumnReduce):
             function = column_reduce_function(step, text)
+        elif isinstance(step, Scatter):
+            function = scatter_function(step, text)
         else:
             function = kernel_function(step, text)
         return self._kernel(step, function, number)
 
-    def _kernel(self, step: Kernel | ColumnReduce, function: Function, number: int) -> list[str]:
+    def _kernel(
+        self, step: Kernel | ColumnReduce | Scatter, function: Function, number: int
+    ) -> list[str]:
         text = function.text
         same_group = [s for s in self.schedule.steps[:number] if s.group is step.group]
         name = step.group.name + (f"_part_{len(same_group)}" if same_group else "")
@@ -311,7 +323,7 @@ class RunPrinter:
 
     def _print_kernel(
         self,
-        step: Kernel | ColumnReduce,
+        step: Kernel | ColumnReduce | Scatter,
         function: Function,
         name: str,
         fields: list[tuple[str, str]],

@@ -15,7 +15,7 @@ from tf_blade.compiler.ir.ops import ELEMENTWISE
 from tf_blade.compiler.ir.program import Op, Program, Value
 
 # Never inlined into their readers.
-ANCHORS = frozenset(["reduce", "dot_general", "concatenate", "pad"])
+ANCHORS = frozenset(["reduce", "dot_general", "concatenate", "pad", "scatter"])
 # A use: the root that reads, and the index mappings on the way to it.
 Use = tuple[Value, tuple[int, ...]]
 # Two uses are as many as matter; a few more are kept because they may turn out to be one.
@@ -80,6 +80,8 @@ def _required(program: Program) -> dict[Value, str]:
         elif op.kind in ANCHORS or op.kind == "checked":
             # A check looks at every element, whichever of them are read.
             require(op.result, op.kind)
+        if op.kind == "scatter":
+            require(op.operands[1], "indices")
     return reasons
 
 

@@ -369,6 +369,14 @@ class Builder:
         """kind: sum, prod, max, min, and, or. No dims: the value itself."""
         return self.op("reduce", [value], kind=kind, dims=tuple(sorted(dims))) if dims else value
 
+    def scatter(self, target: Value, indices: Value, updates: Value, kind: str) -> Value:
+        """Updates [u, *slice] put into rows of target [n, *slice]; see ops.py."""
+        shape = (*self.shape(indices), *self.shape(target)[1:])
+        for ours, theirs in zip(self.shape(updates), shape, strict=True):
+            self.same_dim(ours, theirs, "updates are of the size of what they update")
+        shape = (*self.shape(indices), *self.shape(target)[1:])
+        return self.op("scatter", [target, indices, self.retype(updates, shape)], kind=kind)
+
     def dot_general(
         self,
         a: Value,

@@ -29,6 +29,7 @@ ELEMENTWISE = frozenset(
 )
 DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 REDUCTIONS = ("sum", "prod", "max", "min", "and", "or")
+SCATTERS = ("set", "sum", "prod", "max", "min")
 # On float operands only.
 FLOAT_ONLY = frozenset(
     "exp expm1 log log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
@@ -202,6 +203,22 @@ def _reduce(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     return TensorType(source.dtype, shape)
 
 
+def _scatter(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """operands: target [n, *slice], indices [u], updates [u, *slice].
+
+    For each u in order, target[indices[u]] becomes kind(target[indices[u]], updates[u]); an update
+    whose index lies outside [0, n) is dropped. kind: "set" or one of sum, prod, max, min.
+    """
+    target, indices, updates = (v.type for v in operands)
+    _require(attrs["kind"] in SCATTERS, f"scatter of kind {attrs['kind']}")
+    _require(indices.dtype in (DType.I32, DType.I64), "indices must be i32 or i64")
+    _require(target.rank >= 1 and indices.rank == 1, f"ranks {target.rank} and {indices.rank}")
+    wanted = TensorType(target.dtype, (*indices.shape, *target.shape[1:]))
+    _require(updates == wanted, f"updates are {updates}, expected {wanted}")
+    _require(attrs["kind"] == "set" or target.dtype is not DType.BOOL, "arithmetic on bool")
+    return target
+
+
 def _dot_general(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     """Matrix product over the last two dims, with equal leading batch dims.
 
@@ -248,6 +265,7 @@ OPS: dict[str, OpSpec] = {
     "pad": OpSpec(2, ("low", "high"), _pad),
     "gather": OpSpec(2, ("axis", "batch_dims"), _gather),
     "reduce": OpSpec(1, ("kind", "dims"), _reduce),
+    "scatter": OpSpec(3, ("kind",), _scatter),
     "dot_general": OpSpec(None, ("transpose_a", "transpose_b", "activation"), _dot_general),
 }
 

@@ -272,6 +272,15 @@ def extreme(dtype: np.dtype, *, lowest: bool) -> Any:
     return np.iinfo(dtype).min if lowest else np.iinfo(dtype).max
 
 
+def _scatter(target: Array, indices: Array, updates: Array, *, kind: str) -> Array:
+    result = target.copy()
+    step = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}.get(kind)
+    for at, update in zip(indices, updates, strict=True):
+        if 0 <= at < len(result):
+            result[at] = update if step is None else step(result[at], update)
+    return result
+
+
 def _dot_general(
     a: Array,
     b: Array,
@@ -311,5 +320,6 @@ RULES: dict[str, Callable[..., Array]] = {
     "pad": _pad,
     "gather": _gather,
     "reduce": _reduce,
+    "scatter": _scatter,
     "dot_general": _dot_general,
 }

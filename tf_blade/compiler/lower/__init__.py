@@ -12,6 +12,8 @@ from tf_blade.compiler.lower import (
     nn,
     reductions,
     reordering,
+    scatters,
+    segments,
     shapes,
     windows,
 )
@@ -32,6 +34,8 @@ __all__ = [
     "nn",
     "reductions",
     "reordering",
+    "scatters",
+    "segments",
     "shapes",
     "supports",
     "windows",

@@ -19,9 +19,10 @@ _NAMES: dict[DTypes, str] = {
 
 _HEADING = """# Supported ops
 
-The {count} TensorFlow ops that the compiler knows, from its table of lowerings. An op may still stay in TensorFlow for a
-reason that this table doesn't hold (an axis that isn't a constant, an unknown rank, a large window): the report names
-the reason of each node that was left out. "Integers" are all signed and unsigned ones, "floats" f32 and f64.
+The {count} TensorFlow ops that the compiler knows, from its table of lowerings. An op may still
+stay in TensorFlow for a reason that this table doesn't hold (an axis that isn't a constant, an
+unknown rank, a large window): the report names the reason of each node that was left out.
+"Integers" are all signed and unsigned ones, "floats" f32 and f64.
 """
 
 

@@ -109,6 +109,27 @@ class ColumnReduce:
 
 
 @dataclass
+class Scatter:
+    """Rows filled from a target, then updated one update after the other.
+
+    row: the loop over rows. update: the loop over updates, in order. at: the row that an update
+    is for, `index` as a number. fill and step: what is written to a row and what an update
+    does to it, each over its loops; both are loops over a slice.
+    """
+
+    group: Group
+    kind: str
+    row: LoopVar
+    update: LoopVar
+    at: LoopVar
+    index: Scalar
+    fill_loops: tuple[LoopVar, ...]
+    fill: Store
+    step_loops: tuple[LoopVar, ...]
+    step: Store
+
+
+@dataclass
 class Gemm:
     """One call of the host's matrix product for the group's only root."""
 
@@ -122,4 +143,4 @@ class HostStores:
     group: Group
 
 
-Step = Kernel | ColumnReduce | Gemm | HostStores
+Step = Kernel | ColumnReduce | Scatter | Gemm | HostStores
