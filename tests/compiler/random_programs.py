@@ -656,6 +656,19 @@ def _gather(m: _Maker) -> None:
     m.same_fact(m.builder.gather(params, inside, axis, batch), params)
 
 
+def _scan(m: _Maker) -> None:
+    x = m.value(lambda v: v.type.rank >= 1 and v.type.dtype is not DType.BOOL)
+    if x is None:
+        return
+    dim, dtype, fact = m.integer(0, x.type.rank - 1), x.type.dtype, m.facts[x]
+    count = max(m.sizes(m.shape(x))[dim], 1)
+    total = Fact(count * fact.bound, count * fact.error, fact.grain)
+    result = m.rounded(dtype, total, count)
+    if m.legal(dtype, result):
+        exclusive, reverse = m.flag(), m.flag()
+        m.keep(m.builder.scan("sum", x, dim, exclusive=exclusive, reverse=reverse), result)
+
+
 def _scatter(m: _Maker) -> None:
     """Rows of a tensor put into others of its rows."""
     target = m.value(lambda v: v.type.rank >= 1)
@@ -772,6 +785,7 @@ _STEPS: list[Callable[[_Maker], None]] = [
     *[_broadcast] * 2,
     *[_reduce] * 2,
     _gather,
+    _scan,
     _scatter,
     *[_dot_general] * 2,
     _iota,

@@ -49,6 +49,7 @@ def cases() -> Iterator[Case]:
         arg = Arg(dtype, ("n", "m"), finite)
         yield Case(f"L2Loss.{dtype}", raw("L2Loss"), (arg,), relative=1e-5)
     yield from _positions()
+    yield from _scans()
 
 
 def _case(op, dtype, name, dims, axes, keep, values) -> Case:
@@ -78,3 +79,46 @@ def _positions() -> Iterator[Case]:
                     lambda x, op=op, axis=axis, out=out: raw(op, output_type=out)(x, axis),
                     (Arg(dtype, ("n", "m"), values),),
                 )
+
+
+def _scans() -> Iterator[Case]:
+    wide = ("n", "m", 3)
+    forms: dict[str, tuple[tuple[int | str, ...], int]] = {
+        "vector": (("n",), 0),
+        "rows": (("n", "m"), -1),
+        "columns": (("n", "m"), 0),
+        "middle": (wide, 1),
+    }
+    drawn: dict[str, tuple[tuple[str, ...], Values]] = {
+        "Cumsum": ((*F, "i32", "u8"), finite),
+        "Cumprod": ((*F, "i32", "u8"), between(-2, 2)),
+        "CumulativeLogsumexp": (F, between(-9, 9, -INF, -INF, INF, 80.0)),
+    }
+    for op, (dtypes, values) in drawn.items():
+        for dtype in dtypes:
+            for name, (dims, axis) in forms.items():
+                for exclusive, reverse in (
+                    (False, False),
+                    (True, False),
+                    (False, True),
+                    (True, True),
+                ):
+                    if dtype != "f32" and exclusive == reverse and name != "middle":
+                        continue
+                    yield Case(
+                        f"{op}.{dtype}.{name}.{int(exclusive)}{int(reverse)}",
+                        lambda x, op=op, axis=axis, e=exclusive, r=reverse: raw(
+                            op, exclusive=e, reverse=r
+                        )(x, axis),
+                        (Arg(dtype, dims, values),),
+                        relative=1e-5,
+                        absolute=1e-5,
+                        sizes=(0, 1, 2, 5, 17, 300),
+                    )
+    yield Case(
+        "Cumsum.fused",
+        lambda x, y: tf.cumsum(tf.transpose(tf.exp(x)) * y, 0) + 1.0,
+        (Arg("f32", ("n", "m"), finite), Arg("f32", ("n",), finite)),
+        relative=1e-4,
+        absolute=1e-4,
+    )

@@ -404,6 +404,20 @@ EXAMPLES = [
         %h2: f32[a, b, 24] = broadcast_in_dim(%h, shape=[a, b, 24], dims=[2])
         %18: f32[a, b, 24] = add(%17, %h2)""",
     ),
+    # -- scans ----------------------------------------------------------------------------
+    Example(
+        "scans",
+        "(%x: f32[a, b, c], %n: i32[a, b]) -> (%1, %2, %3, %4, %6, %7)",
+        """%0: f32[a, b, c] = sin(%x)
+        %1: f32[a, b, c] = scan(%0, kind=sum, dim=1, exclusive=false, reverse=true)
+        %2: f32[a, b, c] = scan(%0, kind=sum, dim=2, exclusive=true, reverse=false)
+        %3: f32[a, b, c] = scan(%0, kind=prod, dim=0, exclusive=true, reverse=true)
+        %4: f32[a, b, c] = scan(%0, kind=logsumexp, dim=2, exclusive=false, reverse=false)
+        %5: f32[c, b, a] = transpose(%x, perm=[2, 1, 0])
+        %6: f32[c, b, a] = scan(%5, kind=logsumexp, dim=0, exclusive=false, reverse=true)
+        %7: i32[a, b] = scan(%n, kind=sum, dim=0, exclusive=false, reverse=false)""",
+        sizes=(("a", (0, 1, 2, 5, 300)), ("b", (0, 1, 3, 8)), ("c", (0, 1, 4, 9))),
+    ),
     # -- scatters -------------------------------------------------------------------------
     Example(
         "scatters",

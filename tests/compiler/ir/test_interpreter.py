@@ -163,6 +163,22 @@ def test_scatters_apply_updates_in_order_and_drop_those_beside_the_target():
     assert scattered("min") == [1.0, 2.0]
 
 
+@pytest.mark.parametrize(
+    ("kind", "exclusive", "reverse", "expected"),
+    [
+        ("sum", "false", "false", [1, 3, 6]),
+        ("sum", "true", "false", [0, 1, 3]),
+        ("sum", "false", "true", [6, 5, 3]),
+        ("prod", "true", "true", [6, 3, 1]),
+        ("logsumexp", "true", "false", [-np.inf, 1, np.log(np.exp(1) + np.exp(2))]),
+    ],
+)
+def test_scans_go_along_their_dim(kind, exclusive, reverse, expected):
+    line = f"f32[3, 1] = scan(%a, kind={kind}, dim=0, exclusive={exclusive}, reverse={reverse})"
+    result = evaluate(line, np.array([[1.0], [2.0], [3.0]], f32))
+    np.testing.assert_allclose(result[:, 0], expected, rtol=1e-6)
+
+
 def test_empty_reductions_give_the_neutral_element():
     empty = np.zeros((0, 2), f32)
     for kind, neutral in {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf}.items():

@@ -215,6 +215,21 @@ INLINE f32 logistic_f32(f32 x) {
   return (x >= 0 ? 1.0f : e) / (1.0f + e);
 }
 
+//@ logaddexp_f32: exp_f32, log1p_f32, max_f32, min_f32
+// log(exp(a) + exp(b)); NaN for two positive infinities, as in TensorFlow.
+INLINE f32 logaddexp_f32(f32 a, f32 b) {
+  const f32 high = max_f32(a, b);
+  const f32 low = min_f32(a, b);
+  return high == -__builtin_inff() ? high : high + log1p_f32(exp_f32(low - high));
+}
+
+//@ logaddexp_f64: max_f64, min_f64
+INLINE f64 logaddexp_f64(f64 a, f64 b) {
+  const f64 high = max_f64(a, b);
+  const f64 low = min_f64(a, b);
+  return high == -__builtin_inf() ? high : high + __builtin_log1p(__builtin_exp(low - high));
+}
+
 //@ logistic_f64:
 INLINE f64 logistic_f64(f64 x) {
   const f64 e = __builtin_exp(-__builtin_fabs(x));

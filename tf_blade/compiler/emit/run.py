@@ -14,6 +14,7 @@ from tf_blade.compiler.emit.columns import column_reduce_function
 from tf_blade.compiler.emit.gemm import Batch, gemm_call
 from tf_blade.compiler.emit.kernels import kernel_function
 from tf_blade.compiler.emit.nest import Function
+from tf_blade.compiler.emit.scan import scan_function
 from tf_blade.compiler.emit.scatter import scatter_function
 from tf_blade.compiler.emit.scope import KernelText
 from tf_blade.compiler.fuse.index import mul
@@ -26,6 +27,7 @@ from tf_blade.compiler.schedule.kernel import (
     Gemm,
     HostStores,
     Kernel,
+    Scan,
     Scatter,
     Step,
 )
@@ -281,6 +283,8 @@ class RunPrinter:
         text = KernelText(self.names.__getitem__)
         if isinstance(step, ColumnReduce):
             function = column_reduce_function(step, text)
+        elif isinstance(step, Scan):
+            function = scan_function(step, text)
         elif isinstance(step, Scatter):
             function = scatter_function(step, text)
         else:
@@ -288,7 +292,7 @@ class RunPrinter:
         return self._kernel(step, function, number)
 
     def _kernel(
-        self, step: Kernel | ColumnReduce | Scatter, function: Function, number: int
+        self, step: Kernel | ColumnReduce | Scan | Scatter, function: Function, number: int
     ) -> list[str]:
         text = function.text
         same_group = [s for s in self.schedule.steps[:number] if s.group is step.group]
@@ -323,7 +327,7 @@ class RunPrinter:
 
     def _print_kernel(
         self,
-        step: Kernel | ColumnReduce | Scatter,
+        step: Kernel | ColumnReduce | Scan | Scatter,
         function: Function,
         name: str,
         fields: list[tuple[str, str]],

@@ -369,6 +369,12 @@ class Builder:
         """kind: sum, prod, max, min, and, or. No dims: the value itself."""
         return self.op("reduce", [value], kind=kind, dims=tuple(sorted(dims))) if dims else value
 
+    def scan(
+        self, kind: str, value: Value, dim: int, *, exclusive: bool = False, reverse: bool = False
+    ) -> Value:
+        """kind: sum, prod, logsumexp; see ops.py."""
+        return self.op("scan", [value], kind=kind, dim=dim, exclusive=exclusive, reverse=reverse)
+
     def scatter(self, target: Value, indices: Value, updates: Value, kind: str) -> Value:
         """Updates [u, *slice] put into rows of target [n, *slice]; see ops.py."""
         shape = (*self.shape(indices), *self.shape(target)[1:])

@@ -30,6 +30,7 @@ ELEMENTWISE = frozenset(
 DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 REDUCTIONS = ("sum", "prod", "max", "min", "and", "or")
 SCATTERS = ("set", "sum", "prod", "max", "min")
+SCANS = ("sum", "prod", "logsumexp")
 # On float operands only.
 FLOAT_ONLY = frozenset(
     "exp expm1 log log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
@@ -219,6 +220,17 @@ def _scatter(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     return target
 
 
+def _scan(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """Along `dim`, each element becomes the reduction of those up to it; exclusive: of those before
+    it; reverse: counted from the end. Floats are added up in their own type, in order."""
+    source = operands[0].type
+    _require(0 <= attrs["dim"] < source.rank, "scan: dim out of range")
+    _require(attrs["kind"] in SCANS, f"scan of kind {attrs['kind']}")
+    _require(attrs["kind"] != "logsumexp" or source.dtype.is_float, "logsumexp of integers")
+    _require(source.dtype is not DType.BOOL, "scan of bool")
+    return source
+
+
 def _dot_general(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     """Matrix product over the last two dims, with equal leading batch dims.
 
@@ -266,6 +278,7 @@ OPS: dict[str, OpSpec] = {
     "gather": OpSpec(2, ("axis", "batch_dims"), _gather),
     "reduce": OpSpec(1, ("kind", "dims"), _reduce),
     "scatter": OpSpec(3, ("kind",), _scatter),
+    "scan": OpSpec(1, ("kind", "dim", "exclusive", "reverse"), _scan),
     "dot_general": OpSpec(None, ("transpose_a", "transpose_b", "activation"), _dot_general),
 }
 

@@ -281,6 +281,33 @@ def _scatter(target: Array, indices: Array, updates: Array, *, kind: str) -> Arr
     return result
 
 
+def _log_add(x: Array, y: Array) -> Array:
+    """log(exp(x) + exp(y)); NaN for two positive infinities, as in TensorFlow."""
+    high, low = np.maximum(x, y), np.minimum(x, y)
+    return np.where(high == -np.inf, high, high + np.log1p(np.exp(low - high)))
+
+
+# What scans do, and what they start from.
+_SCANS: dict[str, tuple[Callable[[Array, Array], Array], float]] = {
+    "sum": (np.add, 0),
+    "prod": (np.multiply, 1),
+    "logsumexp": (_rounded(_log_add), -np.inf),
+}
+
+
+def _scan(x: Array, *, kind: str, dim: int, exclusive: bool, reverse: bool) -> Array:
+    step, start = _SCANS[kind]
+    ordered = np.moveaxis(np.flip(x, dim) if reverse else x, dim, 0)
+    result = np.empty_like(ordered)
+    total = np.full(ordered.shape[1:], start, x.dtype)
+    for place, element in enumerate(ordered):
+        following = step(total, element)
+        result[place] = total if exclusive else following
+        total = following
+    result = np.moveaxis(result, 0, dim)
+    return np.flip(result, dim) if reverse else result
+
+
 def _dot_general(
     a: Array,
     b: Array,
@@ -321,5 +348,6 @@ RULES: dict[str, Callable[..., Array]] = {
     "gather": _gather,
     "reduce": _reduce,
     "scatter": _scatter,
+    "scan": _scan,
     "dot_general": _dot_general,
 }

@@ -109,6 +109,24 @@ class ColumnReduce:
 
 
 @dataclass
+class Scan:
+    """A running reduction along one loop.
+
+    rows: loops whose iterations are independent. along: the loop of the scan. tile: another
+    independent loop, many of whose iterations are done side by side, or None. store: what is
+    scanned, and where its result goes.
+    """
+
+    group: Group
+    kind: str
+    exclusive: bool
+    rows: tuple[LoopVar, ...]
+    along: LoopVar
+    tile: LoopVar | None
+    store: Store
+
+
+@dataclass
 class Scatter:
     """Rows filled from a target, then updated one update after the other.
 
@@ -143,4 +161,4 @@ class HostStores:
     group: Group
 
 
-Step = Kernel | ColumnReduce | Scatter | Gemm | HostStores
+Step = Kernel | ColumnReduce | Scan | Scatter | Gemm | HostStores

@@ -16,6 +16,7 @@ from tf_blade.compiler.schedule.loops import (
     row_reduce_kernel,
 )
 from tf_blade.compiler.schedule.memory import Memory, Slot, plan_memory
+from tf_blade.compiler.schedule.scan import scan_kernel
 from tf_blade.compiler.schedule.scatter import scatter_kernel
 from tf_blade.compiler.schedule.split import split_columns, split_rows
 
@@ -49,6 +50,8 @@ def schedule(plan: Plan) -> Schedule:
             steps.extend(concatenate_kernels(group, plan.roots))
         elif group.kind == "pad":
             steps.append(pad_kernel(group, plan.roots))
+        elif group.kind == "scan":
+            steps.append(scan_kernel(group, plan.roots))
         elif group.kind == "scatter":
             steps.append(scatter_kernel(group, plan.roots))
         elif group.kind == "dot_general":
