@@ -669,6 +669,16 @@ def _scan(m: _Maker) -> None:
         m.keep(m.builder.scan("sum", x, dim, exclusive=exclusive, reverse=reverse), result)
 
 
+def _top_k(m: _Maker) -> None:
+    x = m.value(lambda v: v.type.rank >= 1 and v.type.dtype is not DType.BOOL and m.exact(v))
+    if x is None:
+        return
+    last = m.shape(x)[-1]
+    fewest = last if is_static(last) else 0
+    if fewest:
+        m.keep(m.builder.top_k(x, m.integer(1, min(fewest, 4))), Fact(fewest))
+
+
 def _scatter(m: _Maker) -> None:
     """Rows of a tensor put into others of its rows."""
     target = m.value(lambda v: v.type.rank >= 1)
@@ -787,6 +797,7 @@ _STEPS: list[Callable[[_Maker], None]] = [
     _gather,
     _scan,
     _scatter,
+    _top_k,
     *[_dot_general] * 2,
     _iota,
     _shape_value,

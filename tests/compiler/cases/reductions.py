@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from tests.compiler.cases.raw import raw
-from tests.compiler.values import Arg, Case, Values, anything, between, finite
+from tests.compiler.values import Arg, Case, Values, anything, below, between, finite
 
 F = ("f32", "f64")
 INF, NAN = float("inf"), float("nan")
@@ -50,6 +50,7 @@ def cases() -> Iterator[Case]:
         yield Case(f"L2Loss.{dtype}", raw("L2Loss"), (arg,), relative=1e-5)
     yield from _positions()
     yield from _scans()
+    yield from _rankings()
 
 
 def _case(op, dtype, name, dims, axes, keep, values) -> Case:
@@ -122,3 +123,51 @@ def _scans() -> Iterator[Case]:
         relative=1e-4,
         absolute=1e-4,
     )
+
+
+def _rankings() -> Iterator[Case]:
+    ties = between(-3, 4)
+    for dtype, values in {
+        "f32": between(-2, 2, INF, -INF, 0.0, -0.0, 1.0, 1.0),
+        "f64": finite,
+        "i32": ties,
+        "i8": anything,
+        "u64": anything,
+    }.items():
+        for k in (1, 3, 8):
+            # Fewer elements than k are an error.
+            arg = Arg(dtype, ("n", "m"), values)
+            yield Case(f"TopKV2.{dtype}.{k}", lambda x, k=k: tf.math.top_k(x, k), (arg,))
+        yield Case(
+            f"TopKV2.{dtype}.long",
+            lambda x: tf.math.top_k(x, 20),
+            (Arg(dtype, (2, "n", "m"), values),),
+            sizes=(20, 33, 400),
+        )
+    for out in (tf.int16, tf.int64):
+        yield Case(
+            f"TopKV2.{out.name}",
+            lambda x, out=out: raw("TopKV2", index_type=out)(x, tf.constant(2, out)),
+            (Arg("f32", ("m",), finite),),
+        )
+    yield Case(
+        "TopKV2.nan",
+        lambda x: tf.math.top_k(x, 2),
+        (Arg("f32", ("n", 5), between(-1, 1, NAN, 0.5)),),
+        assumes=lambda dims, arrays: not (arrays[0] != arrays[0]).any(),
+    )
+    yield Case(
+        "TopKV2.fused",
+        lambda x, y: tf.math.top_k(x * y + 1.0, 4).indices,
+        (Arg("f32", ("n", 9), finite), Arg("f32", (9,), finite)),
+    )
+    special = between(-2, 2, INF, NAN, *[1.0] * 9)
+    for dtype in ("i32", "i64"):
+        for name, values in {"finite": ties, "special": special}.items():
+            args = (
+                Arg("f32", ("n", "m"), values),
+                Arg(dtype, ("n",), below("m", out_of_range=0.5)),
+            )
+            yield Case(f"InTopK.{dtype}.{name}", raw("InTopK", k=2), args)
+            limit = Arg(dtype, (), between(0, 5))
+            yield Case(f"InTopKV2.{dtype}.{name}", raw("InTopKV2"), (*args, limit))

@@ -418,6 +418,16 @@ EXAMPLES = [
         %7: i32[a, b] = scan(%n, kind=sum, dim=0, exclusive=false, reverse=false)""",
         sizes=(("a", (0, 1, 2, 5, 300)), ("b", (0, 1, 3, 8)), ("c", (0, 1, 4, 9))),
     ),
+    Example(
+        "ranks",
+        "(%x: f32[a, b, 9], %n: i32[c, 5]) -> (%1, %3, %4)",
+        """%0: f32[a, b, 9] = sin(%x)
+        %1: i32[a, b, 3] = top_k(%0, k=3)
+        %2: f32[9, b, a] = transpose(%x, perm=[2, 1, 0])
+        %t: f32[b, a, 9] = transpose(%2, perm=[1, 2, 0])
+        %3: i32[b, a, 9] = top_k(%t, k=9)
+        %4: i32[c, 1] = top_k(%n, k=1)""",
+    ),
     # -- scatters -------------------------------------------------------------------------
     Example(
         "scatters",

@@ -179,6 +179,15 @@ def test_scans_go_along_their_dim(kind, exclusive, reverse, expected):
     np.testing.assert_allclose(result[:, 0], expected, rtol=1e-6)
 
 
+def test_top_k_takes_the_first_of_equal_elements_and_no_nan():
+    x = np.array([[1, 3, 2, 3], [0, 0, 0, 0]], f32)
+    positions = evaluate("i32[2, 3] = top_k(%a, k=3)", x)
+    np.testing.assert_array_equal(positions, [[1, 3, 2], [0, 1, 2]])
+    x[1, 3] = np.nan
+    with pytest.raises(Refused, match="some/node: NaN"):
+        evaluate("i32[2, 3] = top_k(%a, k=3)", x)
+
+
 def test_empty_reductions_give_the_neutral_element():
     empty = np.zeros((0, 2), f32)
     for kind, neutral in {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf}.items():

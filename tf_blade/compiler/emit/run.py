@@ -17,6 +17,7 @@ from tf_blade.compiler.emit.nest import Function
 from tf_blade.compiler.emit.scan import scan_function
 from tf_blade.compiler.emit.scatter import scatter_function
 from tf_blade.compiler.emit.scope import KernelText
+from tf_blade.compiler.emit.top_k import top_k_function
 from tf_blade.compiler.fuse.index import mul
 from tf_blade.compiler.fuse.matrices import base
 from tf_blade.compiler.ir.dims import Dim, FloorDiv, FloorMod, to_text
@@ -30,6 +31,7 @@ from tf_blade.compiler.schedule.kernel import (
     Scan,
     Scatter,
     Step,
+    TopK,
 )
 from tf_blade.compiler.schedule.schedule import Schedule
 
@@ -287,12 +289,14 @@ class RunPrinter:
             function = scan_function(step, text)
         elif isinstance(step, Scatter):
             function = scatter_function(step, text)
+        elif isinstance(step, TopK):
+            function = top_k_function(step, text)
         else:
             function = kernel_function(step, text)
         return self._kernel(step, function, number)
 
     def _kernel(
-        self, step: Kernel | ColumnReduce | Scan | Scatter, function: Function, number: int
+        self, step: Kernel | ColumnReduce | Scan | Scatter | TopK, function: Function, number: int
     ) -> list[str]:
         text = function.text
         same_group = [s for s in self.schedule.steps[:number] if s.group is step.group]
@@ -327,7 +331,7 @@ class RunPrinter:
 
     def _print_kernel(
         self,
-        step: Kernel | ColumnReduce | Scan | Scatter,
+        step: Kernel | ColumnReduce | Scan | Scatter | TopK,
         function: Function,
         name: str,
         fields: list[tuple[str, str]],

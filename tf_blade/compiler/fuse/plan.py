@@ -95,7 +95,7 @@ def _single(root: Value, stored: Mapping[Value, str]) -> Group:
     kind = root.op.kind
     if kind == "reduce":
         return reduce_group(root)
-    if kind in ("concatenate", "pad", "scan", "scatter", "dot_general"):
+    if kind in ("concatenate", "pad", "scan", "scatter", "top_k", "dot_general"):
         return Group(kind, [root])
     product_op = product_of(root)
     if product_op is not None and product_op.result not in stored:

@@ -15,7 +15,7 @@ from tf_blade.compiler.ir.ops import ELEMENTWISE
 from tf_blade.compiler.ir.program import Op, Program, Value
 
 # Never inlined into their readers.
-ANCHORS = frozenset(["reduce", "dot_general", "concatenate", "pad", "scan", "scatter"])
+ANCHORS = frozenset(["reduce", "dot_general", "concatenate", "pad", "scan", "scatter", "top_k"])
 # A use: the root that reads, and the index mappings on the way to it.
 Use = tuple[Value, tuple[int, ...]]
 # Two uses are as many as matter; a few more are kept because they may turn out to be one.

@@ -375,6 +375,11 @@ class Builder:
         """kind: sum, prod, logsumexp; see ops.py."""
         return self.op("scan", [value], kind=kind, dim=dim, exclusive=exclusive, reverse=reverse)
 
+    def top_k(self, value: Value, k: int) -> Value:
+        """Positions of the k largest elements in the last dim; see ops.py."""
+        self.require_le(k, value.type.shape[-1], "there are k elements")
+        return self.op("top_k", [value], k=k)
+
     def scatter(self, target: Value, indices: Value, updates: Value, kind: str) -> Value:
         """Updates [u, *slice] put into rows of target [n, *slice]; see ops.py."""
         shape = (*self.shape(indices), *self.shape(target)[1:])

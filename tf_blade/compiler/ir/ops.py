@@ -231,6 +231,15 @@ def _scan(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     return source
 
 
+def _top_k(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """Positions (i32) of the k largest elements in the last dim, the largest first, of equal ones
+    the one with the lower position. Fewer than k elements are not legal; a NaN refuses the run."""
+    source, k = operands[0].type, attrs["k"]
+    _require(source.rank >= 1 and source.dtype is not DType.BOOL, f"top_k of {source}")
+    _require(is_static(k) and k >= 1, "k must be a positive integer")
+    return TensorType(DType.I32, (*source.shape[:-1], k))
+
+
 def _dot_general(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     """Matrix product over the last two dims, with equal leading batch dims.
 
@@ -279,6 +288,7 @@ OPS: dict[str, OpSpec] = {
     "reduce": OpSpec(1, ("kind", "dims"), _reduce),
     "scatter": OpSpec(3, ("kind",), _scatter),
     "scan": OpSpec(1, ("kind", "dim", "exclusive", "reverse"), _scan),
+    "top_k": OpSpec(1, ("k",), _top_k),
     "dot_general": OpSpec(None, ("transpose_a", "transpose_b", "activation"), _dot_general),
 }
 

@@ -216,7 +216,7 @@ _ATTRS: dict[str, Callable[[_Parser, str, TensorType], Any]] = {
         ("shape", "elements", "dims", "perm", "start", "limit", "stride", "low", "high"),
         _Parser._dims,
     ),
-    **dict.fromkeys(("dim", "axis", "batch_dims"), _Parser._integer),
+    **dict.fromkeys(("dim", "axis", "batch_dims", "k"), _Parser._integer),
     **dict.fromkeys(("transpose_a", "transpose_b", "exclusive", "reverse"), _Parser._boolean),
     **dict.fromkeys(("kind", "direction", "activation"), _Parser._word),
     "dtype": _Parser._dtype,

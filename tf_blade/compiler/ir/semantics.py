@@ -308,6 +308,17 @@ def _scan(x: Array, *, kind: str, dim: int, exclusive: bool, reverse: bool) -> A
     return np.flip(result, dim) if reverse else result
 
 
+def _top_k(x: Array, *, k: int) -> Array:
+    if x.dtype.kind == "f" and np.isnan(x).any():
+        raise Refused("NaN has no place in an order")
+    if x.shape[-1] < k:
+        raise IrError(f"{k} of {x.shape[-1]} elements; a constraint is missing")
+    # A stable sort of the elements from last to first, read backwards: ties in order.
+    backwards = np.argsort(np.flip(x, -1), axis=-1, kind="stable")
+    positions = x.shape[-1] - 1 - np.flip(backwards, -1)
+    return positions[..., :k].astype(np.int32)
+
+
 def _dot_general(
     a: Array,
     b: Array,
@@ -349,5 +360,6 @@ RULES: dict[str, Callable[..., Array]] = {
     "reduce": _reduce,
     "scatter": _scatter,
     "scan": _scan,
+    "top_k": _top_k,
     "dot_general": _dot_general,
 }

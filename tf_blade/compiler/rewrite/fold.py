@@ -23,7 +23,7 @@ _FOLDED = (
     "acosh atanh logistic erf erfc floor ceil round not is_finite is_inf is_nan add sub mul div "
     "floor_div rem floor_mod pow max min atan2 and or xor shift_left shift_right compare select "
     "convert iota shape_value reshape transpose slice reverse concatenate pad gather reduce "
-    "scan scatter "
+    "scan scatter top_k "
     "dot_general"
 )
 

@@ -148,6 +148,22 @@ class Scatter:
 
 
 @dataclass
+class TopK:
+    """The largest elements of each row.
+
+    rows: loops over rows. along: the loop over a row's elements, each of them `element`.
+    rank: the loop over results; `place` is where the position of a row's rank-th element goes.
+    """
+
+    group: Group
+    rows: tuple[LoopVar, ...]
+    along: LoopVar
+    element: Scalar
+    rank: LoopVar
+    place: Affine
+
+
+@dataclass
 class Gemm:
     """One call of the host's matrix product for the group's only root."""
 
@@ -161,4 +177,4 @@ class HostStores:
     group: Group
 
 
-Step = Kernel | ColumnReduce | Scan | Scatter | Gemm | HostStores
+Step = Kernel | ColumnReduce | Scan | Scatter | TopK | Gemm | HostStores

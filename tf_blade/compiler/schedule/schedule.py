@@ -19,6 +19,7 @@ from tf_blade.compiler.schedule.memory import Memory, Slot, plan_memory
 from tf_blade.compiler.schedule.scan import scan_kernel
 from tf_blade.compiler.schedule.scatter import scatter_kernel
 from tf_blade.compiler.schedule.split import split_columns, split_rows
+from tf_blade.compiler.schedule.top_k import top_k_kernel
 
 
 @dataclass
@@ -54,6 +55,8 @@ def schedule(plan: Plan) -> Schedule:
             steps.append(scan_kernel(group, plan.roots))
         elif group.kind == "scatter":
             steps.append(scatter_kernel(group, plan.roots))
+        elif group.kind == "top_k":
+            steps.append(top_k_kernel(group, plan.roots))
         elif group.kind == "dot_general":
             steps.append(Gemm(group))
         else:
