@@ -53,10 +53,6 @@ bool HasName(const Node& node, Source* source) {
 
 Source SourceOf(const Node& node) {
   Source source;
-  // Something has to happen before it.
-  for (const Edge* edge : node.in_edges()) {
-    if (!edge->src()->IsSource()) return source;
-  }
   const std::string& op = node.type_string();
   if (node.IsArg()) {
     if (tensorflow::GetNodeAttr(node.attrs(), "index", &source.argument).ok()) {
@@ -84,6 +80,50 @@ template <class T>
 void Replace(const char* attr, const T& value, NodeDef* def) {
   def->mutable_attr()->erase(attr);
   tensorflow::AddNodeAttr(attr, value, def);
+}
+
+// Nodes that do nothing but give a value, which is the same whenever they run.
+bool OnlyGives(const Node& node) {
+  const std::string& op = node.type_string();
+  return node.IsArg() || op == "Const" || op == "VarHandleOp" || op == "NoOp";
+}
+
+// Removes a node that gives a value nobody reads. What waited for it waits for what it waited for.
+void Bypass(Graph* graph, Node* node) {
+  std::vector<Node*> before, after;
+  for (const Edge* edge : node->in_edges()) before.push_back(edge->src());
+  for (const Edge* edge : node->out_edges()) after.push_back(edge->dst());
+  graph->RemoveNode(node);
+  for (Node* later : after) {
+    for (Node* earlier : before) {
+      if (!earlier->IsSource() || later->in_edges().empty()) graph->AddControlEdge(earlier, later);
+    }
+    if (later->in_edges().empty()) graph->AddControlEdge(graph->source_node(), later);
+  }
+}
+
+bool IsRead(const Node& node) {
+  for (const Edge* edge : node.out_edges()) {
+    if (!edge->IsControlEdge()) return true;
+  }
+  return false;
+}
+
+// Inlined functions leave nodes behind that only order others: values nobody reads any more, and
+// NoOps that wait for nothing.
+void RemoveIdleNodes(Graph* graph) {
+  for (const bool no_ops : {false, true}) {
+    std::vector<Node*> idle;
+    for (Node* node : graph->op_nodes()) {
+      if (!OnlyGives(*node) || IsRead(*node) || (node->type_string() == "NoOp") != no_ops) continue;
+      bool waits = false, needed = false;
+      for (const Edge* edge : node->in_edges()) waits |= !edge->src()->IsSource();
+      for (const Edge* edge : node->out_edges()) needed |= edge->dst()->IsSink();
+      // A NoOp at the end is what the caller runs.
+      if (!waits && !(no_ops && needed)) idle.push_back(node);
+    }
+    for (Node* node : idle) Bypass(graph, node);
+  }
 }
 
 // The compiled op with as few edges as it can have, in place of `node`.
@@ -149,6 +189,12 @@ absl::Status Bind(Graph* graph, Node* node) {
   for (const Edge* edge : node->in_edges()) {
     if (edge->IsControlEdge()) graph->AddControlEdge(edge->src(), bound);
   }
+  // What had to happen before an input has to happen before the op.
+  for (const Node* source : sources) {
+    for (const Edge* edge : source->in_edges()) {
+      if (!edge->src()->IsSource()) graph->AddControlEdge(edge->src(), bound);
+    }
+  }
   const std::vector<const Edge*> out_edges(node->out_edges().begin(), node->out_edges().end());
   for (const Edge* edge : out_edges) {
     if (edge->IsControlEdge()) {
@@ -164,7 +210,7 @@ absl::Status Bind(Graph* graph, Node* node) {
     if (source == nullptr) continue;
     bool needed = false;
     for (const Edge* edge : source->out_edges()) needed |= !edge->dst()->IsSink();
-    if (needed) continue;
+    if (needed) continue;  // RemoveIdleNodes may still find it to be idle
     // One node can be several inputs.
     for (Node*& other : sources) {
       if (other == source && &other != &source) other = nullptr;
@@ -184,6 +230,7 @@ class BindInputsPass : public tensorflow::GraphOptimizationPass {
       if (IsCompiled(*node)) nodes.push_back(node);
     }
     for (Node* node : nodes) TF_RETURN_IF_ERROR(Bind(graph, node));
+    if (!nodes.empty()) RemoveIdleNodes(graph);
     return absl::OkStatus();
   }
 };

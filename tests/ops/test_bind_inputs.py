@@ -199,3 +199,34 @@ def test_callables_bind_arguments_too(cluster):
         for rows in (1, 5):
             np.testing.assert_array_equal(call(np.ones((rows, 3))), [[3, 4]] * rows)
         assert counts(cluster).launches == 2
+
+
+def test_what_a_constant_waits_for_still_happens_first(cluster):
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 3])
+        with tf.control_dependencies([v1.debugging.assert_positive(x)]):
+            weight = tf.ones([3, 2])
+        y = dense(x, weight, tf.constant([0.0, 1.0]), cluster=cluster)
+        np.testing.assert_array_equal(session.run(y, {x: np.ones((2, 3))}), [[3, 4]] * 2)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="x > 0"):
+            session.run(y, {x: -np.ones((2, 3))})
+
+
+def test_nodes_that_only_order_others_go(cluster):
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 3])
+        unread = v1.placeholder(tf.float32, [])
+        with v1.variable_scope("v", use_resource=True):
+            v1.get_variable("unread", [2])
+        handle = next(op for op in v1.get_default_graph().get_operations() if "Var" in op.type)
+        with tf.control_dependencies([unread, handle]):
+            nothing = tf.no_op()
+        with tf.control_dependencies([nothing]):
+            y = dense(x, tf.ones([3, 2]), tf.constant([0.0, 1.0]), cluster=cluster)
+        feed = {x: np.ones((2, 3)), unread: 0.0}
+        metadata = v1.RunMetadata()
+        options = v1.RunOptions(output_partition_graphs=True)
+        np.testing.assert_array_equal(session.run(y, feed, options, metadata), [[3, 4]] * 2)
+        (graph,) = metadata.partition_graphs
+        assert sorted(node.op for node in graph.node) == ["BladeCluster", "_Arg", "_Retval"]
+        session.run(nothing, feed)
