@@ -13,6 +13,7 @@ Rivals, in one process, with as many threads each (one a core):
   codegen  optimised, lookups compiled for the model
   default  optimised as a user does it (whole models)
   floor    no lookup at all: the same table rows, known beforehand, added up in C++
+  session  a model with the same inputs that does nothing with them: what a call takes at least
 
 How it is timed. Calls are made by clients in C++ through TensorFlow's C API, with feeds that are
 tensors already, and go round several feeds (`columns/client.cc`). Rivals are timed in turn; a ratio
@@ -250,6 +251,7 @@ def _print_table(rows: list[Row], console: Console) -> None:
         table.add_column(column, justify="right")
     table.add_column("speed-up (p10–p90)", justify="right", no_wrap=True)
     table.add_column("over floor", justify="right")
+    table.add_column("over session", justify="right")
     table.add_column("max error", justify="right")
     table.add_column("remark")
     for row in rows:
@@ -262,6 +264,7 @@ def _print_table(rows: list[Row], console: Console) -> None:
             *(_number(row.get(f"qps_{count}"), ".0f") for count in clients),
             _spread(row.get("speedup_1")),
             _number(row.get("over_floor", {}).get("median"), ".2f"),
+            _number(row.get("over_session", {}).get("median"), ".2f"),
             _number(row.get("max_abs_error"), ".1e"),
             _remark(row),
         )

@@ -27,6 +27,8 @@ _FEEDS = {False: 8, True: 4}
 _LARGE_BATCH = 256  # from here on the fewer
 _WARM_UP = 3  # XLA compiles a cluster when it has been run a few times
 
+SESSION = "session"  # a rival: a model with the same inputs that does nothing
+
 Run = Callable[[int], Block]  # so many calls from each client
 Row = dict[str, Any]
 
@@ -56,10 +58,14 @@ def measure(
             _register_ops(folder)
             config = session_config(VARIANTS[name])
             sessions[name] = stack.enter_context(Session(folder, config=config))
+        idle = None
+        if isinstance(subject, Generated):
+            config = session_config(VARIANTS[STOCK])
+            idle = stack.enter_context(Session(subject.idle_model(), config=config))
         for batch, user_share in batches:
             feeds = subject.feeds(batch, ids, user_share, _FEEDS[batch >= _LARGE_BATCH])
             about = {"batch": batch, "user_share": user_share}
-            found = _measure_feeds(subject, sessions, feeds, clients, seconds)
+            found = _measure_feeds(subject, sessions, idle, feeds, clients, seconds)
             rows += [about | row for row in found]
     return rows
 
@@ -75,16 +81,22 @@ def _register_ops(folder: Path) -> None:
 def _measure_feeds(
     subject: Subject,
     sessions: Mapping[str, Session],
+    idle: Session | None,
     feeds: Sequence[Feed],
     clients: Sequence[int],
     seconds: float,
 ) -> list[Row]:
     rows, models = _check(subject.signature, sessions, feeds)
     floor = None
+    idle_calls = None
+    if idle is not None:
+        idle_calls = Clients([idle.bind(subject.signature, feed.tensors) for feed in feeds])
     if isinstance(subject, Generated):
         floor = Gather(model.plan(subject.spec), [feed.rows for feed in feeds])
     for count in clients:
         rivals = {name: _calls(run, count) for name, run in models.items()}
+        if idle_calls is not None:
+            rivals[SESSION] = _calls(idle_calls, count)
         if floor is not None and count == 1:
             rivals["floor"] = _gathers(floor, len(os.sched_getaffinity(0)))
             rivals["floor_1_thread"] = _gathers(floor, 1)
@@ -163,7 +175,8 @@ def _time(
         if clients == 1:
             row["p50_ms"] = timed.latency_ms(name, 50)
             row["p99_ms"] = timed.latency_ms(name, 99)
-            if name in VARIANTS and "floor" in rivals:
-                row["over_floor"] = asdict(timed.ratio(name, "floor"))
+            for limit in ("floor", SESSION):
+                if name in VARIANTS and limit in rivals:
+                    row[f"over_{limit}"] = asdict(timed.ratio(name, limit))
     if clients == 1 and {"library", "codegen"} <= set(rivals):
         rows["codegen"]["over_library"] = asdict(timed.ratio("library", "codegen"))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -107,17 +108,53 @@ def build(spec: ModelSpec, directory: Path) -> Path:
 
     The graph is a TF1 one, as feature columns were made for, with resource variables.
     """
-    saved_model = directory / spec.name
+    return _build(spec, directory / spec.name, _write)
+
+
+def build_idle(spec: ModelSpec, directory: Path) -> Path:
+    """A SavedModel with the inputs of `spec` that reads none of them and gives a constant."""
+    return _build(spec, directory / f"{spec.name}_idle", _write_idle)
+
+
+def _build(spec: ModelSpec, saved_model: Path, write: Callable[[ModelSpec, Path], None]) -> Path:
     if saved_model.is_dir():
         return saved_model
-    staging = directory / f".{spec.name}"
+    staging = saved_model.with_name(f".{saved_model.name}")
     shutil.rmtree(staging, ignore_errors=True)
-    _write(spec, staging)
+    write(spec, staging)
     (staging / "assets.extra").mkdir(exist_ok=True)
     description = json.dumps(dataclasses.asdict(spec))
     (staging / "assets.extra" / "model_spec.json").write_text(description + "\n")
     staging.rename(saved_model)
     return saved_model
+
+
+def _write_idle(spec: ModelSpec, directory: Path) -> None:
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        inputs: dict[str, Any] = {}
+        for column in plan(spec):
+            _placeholders(column, inputs)
+        _save(session, directory, inputs, tf.zeros([1]))
+
+
+def _save(session: Any, directory: Path, inputs: dict[str, Any], output: Any) -> None:
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    info = v1.saved_model.build_tensor_info
+    signature = v1.saved_model.build_signature_def(
+        {name: info(tensor) for name, tensor in inputs.items()},
+        {"output": info(output)},
+        "tensorflow/serving/predict",
+    )
+    builder = v1.saved_model.Builder(str(directory))
+    builder.add_meta_graph_and_variables(
+        session, ["serve"], {SIGNATURE: signature}, main_op=v1.tables_initializer()
+    )
+    builder.save()
 
 
 def _write(spec: ModelSpec, directory: Path) -> None:
@@ -135,17 +172,7 @@ def _write(spec: ModelSpec, directory: Path) -> None:
             if spec.mlp:
                 output = _layers(output)
         session.run(v1.global_variables_initializer())
-        info = v1.saved_model.build_tensor_info
-        signature = v1.saved_model.build_signature_def(
-            {name: info(tensor) for name, tensor in inputs.items()},
-            {"output": info(output)},
-            "tensorflow/serving/predict",
-        )
-        builder = v1.saved_model.Builder(str(directory))
-        builder.add_meta_graph_and_variables(
-            session, ["serve"], {SIGNATURE: signature}, main_op=v1.tables_initializer()
-        )
-        builder.save()
+        _save(session, directory, inputs, output)
 
 
 def _placeholders(column: Column, inputs: dict[str, Any]) -> Any:

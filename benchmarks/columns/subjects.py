@@ -55,6 +55,10 @@ class Generated:
     def saved_model(self) -> Path:
         return GENERATED / self.spec.name
 
+    def idle_model(self) -> Path:
+        """A model with the same inputs that does nothing, generated unless it is there."""
+        return model.build_idle(self.spec, GENERATED)
+
     def feeds(self, batch: int, ids: Ids, user_share: float, count: int) -> list[Feed]:
         columns = model.plan(self.spec)
         return [feeds.make(columns, batch, ids, user_share, seed) for seed in range(count)]

@@ -236,14 +236,14 @@ def test_rows_hold_errors_latencies_and_ratios(saved_model):
     assert [(row["batch"], row["variant"]) for row in rows] == [
         (batch, name)
         for batch in (1, 7)
-        for name in ("stock", "default", "floor", "floor_1_thread")
+        for name in ("stock", "default", "session", "floor", "floor_1_thread")
     ]
     for row in rows:
         assert row["p50_ms"] <= row["p99_ms"] and row["qps_1"] > 0
         if row["variant"] == "default":
             assert row["max_abs_error"] == 0.0 and not row["wrong"] and row["qps_2"] > 0
             assert row["speedup_1"]["p10"] <= row["speedup_1"]["median"] <= row["speedup_1"]["p90"]
-            assert row["over_floor"]["median"] > 0
+            assert row["over_floor"]["median"] > 0 and row["over_session"]["median"] > 0
         if row["variant"].startswith("floor"):
             assert row["gb_per_second"] > 0
 
@@ -253,7 +253,7 @@ def test_model_with_other_answers_is_wrong(saved_model, generated):
     subject = subjects.build(subjects.encode(SPEC))
     models = {"stock": saved_model, "default": other}
     rows = measure.measure(subject, models, [(7, 0.0)], "zipf", (1,), 0.01)
-    assert [row.get("wrong") for row in rows] == [False, True, None, None]
+    assert [row.get("wrong") for row in rows] == [False, True, None, None, None]
 
 
 def test_variants_are_those_that_the_configuration_knows():
@@ -331,7 +331,7 @@ def test_command_leaves_rows_and_the_whole_summary(tmp_path, capsys):
     record = json.loads(path.read_text())
     assert code == 0, record["rows"]
     assert set(record["summary"]) == SUMMARY
-    names = ["stock", "default", "floor", "floor_1_thread"]
+    names = ["stock", "default", "session", "floor", "floor_1_thread"]
     assert [row["variant"] for row in record["rows"]] == names
     assert record["rows"][1]["optimize_seconds"] > 0
     assert "3 columns" in capsys.readouterr().out
