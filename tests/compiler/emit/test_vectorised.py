@@ -43,6 +43,24 @@ VECTORISED = [
         %5: f32[a] = mul(%4, %3)""",
     ),
     Example(
+        "clipped_by_columns",
+        "(%x: f32[a, b], %v: f32[b]) -> (%5)",
+        """%0: f32[a, b] = broadcast_in_dim(%v, shape=[a, b], dims=[1])
+        %1: f32[a, b] = min(%x, %0)
+        %2: f32[a, b] = neg(%0)
+        %5: f32[a, b] = max(%1, %2)""",
+    ),
+    Example(
+        "masked",
+        "(%x: f32[a], %m: bool[a], %n: bool[a]) -> (%3, %4, %5)",
+        """%0: bool[a] = and(%m, %n)
+        %1: f32[a] = neg(%x)
+        %3: f32[a] = select(%0, %x, %1)
+        %2: f32[a] = convert(%m, dtype=f32)
+        %4: f32[a] = mul(%2, %x)
+        %5: i32[a] = convert(%n, dtype=i32)""",
+    ),
+    Example(
         "chosen",
         "(%x: f32[a], %y: f32[a]) -> (%7)",
         """%0: bool[a] = compare(%x, %y, direction=LT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tf_blade.compiler.emit.c import type_name
+from tf_blade.compiler.emit.c import literal, type_name
 from tf_blade.compiler.ir.types import DType
 
 _SUFFIX = {DType.F32: "f", DType.F64: ""}
@@ -66,6 +66,8 @@ def operation(
 def _convert(dtype: DType, operand: DType, x: str) -> str:
     if dtype is DType.BOOL:
         return f"{x} != 0"
+    if operand is DType.BOOL and dtype.is_float:  # a select is vectorised, this conversion isn't
+        return f"{x} ? {literal(1, dtype)} : {literal(0, dtype)}"
     return f"({type_name(dtype)}){x}"
 
 

@@ -77,18 +77,49 @@ INLINE i64 take_temp(i64* total, i64 bytes) {
   return offset;
 }
 
-//@ max_f32:
-// Both max and min give NaN when an operand is NaN.
-INLINE f32 max_f32(f32 a, f32 b) { return a > b || a != a ? a : b; }
+//@ is_set:
+// A bool in memory. GCC makes vector masks of comparisons, not of bytes it knows to be 0 or 1.
+INLINE bool is_set(const bool& x) { return reinterpret_cast<const u8&>(x) != 0; }
 
-//@ min_f32:
-INLINE f32 min_f32(f32 a, f32 b) { return a < b || a != a ? a : b; }
+//@ max_f32: bits
+// Both max and min give NaN when an operand is NaN: b is, or the comparison takes b and a is NaN,
+// whose mask makes every bit 1. Without a second select: GCC makes branches or a mesh of masks out
+// of chains of those.
+INLINE f32 max_f32(f32 a, f32 b) {
+  const f32 larger = a > b ? a : b;
+  return from_bits(bits_of(larger) | -(i32)(a != a));
+}
+
+//@ min_f32: bits
+INLINE f32 min_f32(f32 a, f32 b) {
+  const f32 smaller = a < b ? a : b;
+  return from_bits(bits_of(smaller) | -(i32)(a != a));
+}
 
 //@ max_f64:
-INLINE f64 max_f64(f64 a, f64 b) { return a > b || a != a ? a : b; }
+INLINE f64 max_f64(f64 a, f64 b) {
+  const f64 larger = a > b ? a : b;
+  return a != a ? a : larger;
+}
 
 //@ min_f64:
-INLINE f64 min_f64(f64 a, f64 b) { return a < b || a != a ? a : b; }
+INLINE f64 min_f64(f64 a, f64 b) {
+  const f64 smaller = a < b ? a : b;
+  return a != a ? a : smaller;
+}
+
+//@ total_max_f32:
+// A step of a maximum over a loop: the next step waits for one comparison only.
+INLINE f32 total_max_f32(f32 x, f32 total) { return x > total || x != x ? x : total; }
+
+//@ total_min_f32:
+INLINE f32 total_min_f32(f32 x, f32 total) { return x < total || x != x ? x : total; }
+
+//@ total_max_f64:
+INLINE f64 total_max_f64(f64 x, f64 total) { return x > total || x != x ? x : total; }
+
+//@ total_min_f64:
+INLINE f64 total_min_f64(f64 x, f64 total) { return x < total || x != x ? x : total; }
 
 //@ reduce_max_f32: max_f32
 #pragma omp declare reduction(max_f32:f32 : omp_out = max_f32(omp_out, omp_in)) \

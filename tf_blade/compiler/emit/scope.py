@@ -16,6 +16,7 @@ from tf_blade.compiler.fuse.index import Affine, Atom, LoopVar, Quotient, Remain
 from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir.dims import Dim, symbols_of
 from tf_blade.compiler.ir.program import Op, Value
+from tf_blade.compiler.ir.types import DType
 
 _OUT_OF_RANGE = "index out of range"
 
@@ -148,6 +149,9 @@ class KernelText:
         if s.kind == "load":
             assert s.index is not None and s.value is not None
             place = self.address(s.value, s.index, scope, written=False)
+            if s.dtype is DType.BOOL:
+                self.functions.add("is_set")
+                place = f"is_set({place})"
             return self._declare(s, scope, kind, f"{self._hint(s.value)}_x", place)
         if s.kind == "taken":
             return self._taken(s, scope)
