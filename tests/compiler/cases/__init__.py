@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.compiler.cases import (
     elementwise,
+    gradients,
     images,
     indexing,
     matrices,
@@ -20,7 +21,18 @@ from tests.compiler.cases import (
 )
 from tests.compiler.values import Case
 
-_FAMILIES = (elementwise, reductions, shapes, indexing, moves, matrices, scatters, nn, images)
+_FAMILIES = (
+    elementwise,
+    reductions,
+    shapes,
+    indexing,
+    moves,
+    matrices,
+    scatters,
+    nn,
+    images,
+    gradients,
+)
 CASES: dict[str, Case] = {case.name: case for family in _FAMILIES for case in family.cases()}
 
 if len(CASES) != sum(1 for family in _FAMILIES for _ in family.cases()):

@@ -32,6 +32,7 @@ def cases() -> Iterator[Case]:
     yield from _volumes()
     yield from _whole()
     yield from _channels()
+    yield from _contrast()
     yield from _resizes()
 
 
@@ -122,6 +123,18 @@ def _channels() -> Iterator[Case]:
                 absolute=1e-6,
                 sizes=(1, 2, 3, 7, 16),
             )
+
+
+def _contrast() -> Iterator[Case]:
+    for name, dims in {"batch": ("n", "h", "w", 3), "one": ("h", 4, 2)}.items():
+        yield Case(
+            f"AdjustContrastv2.{name}",
+            raw("AdjustContrastv2"),
+            (Arg("f32", dims, finite), Arg("f32", (), finite)),
+            relative=1e-5,
+            absolute=1e-5,
+            sizes=(1, 2, 5, 17),
+        )
 
 
 def _resizes() -> Iterator[Case]:

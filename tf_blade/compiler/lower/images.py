@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.builder import Builder
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.ir.types import DType
@@ -33,6 +34,18 @@ def _taken(b: Builder, images: Value, axis: int, places: np.ndarray) -> Value:
     if places.tolist() == list(range(int(images.type.shape[axis]))):
         return images
     return b.gather(images, b.constant(places, DType.I32), axis)
+
+
+@lower("AdjustContrastv2", dtypes=frozenset([DType.F32]))
+def adjust_contrast_v2(b: Builder, images: Value, contrast_factor: Value) -> Value:
+    """Each channel of each image moved from its mean by a factor."""
+    *_, h, w, _ = b.shape(images)
+    rank = images.type.rank
+    over = [rank - 3, rank - 2]
+    size = b.convert(b.shape_value(d.simplify(h * w), DType.I64), DType.F32)
+    kept = [1 if i in over else n for i, n in enumerate(b.shape(images))]
+    mean = b.reshape(b.div(b.reduce("sum", images, over), size), kept)
+    return b.add(b.mul(b.sub(images, mean), contrast_factor), mean)
 
 
 @lower("ResizeNearestNeighbor", dtypes=NUMBERS, contents=[1])

@@ -13,8 +13,8 @@ from tf_blade.compiler.lower.registry import FLOATS, NUMBERS, lower
 from tf_blade.errors import UnsupportedError
 
 # The constants of self-normalising networks, as in TensorFlow's kernel.
-_SELU_SCALE = 1.0507009873554804934193349852946
-_SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
+SELU_SCALE = 1.0507009873554804934193349852946
+SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
 
 @lower("Relu", dtypes=NUMBERS)
@@ -45,8 +45,8 @@ def elu(b: Builder, x: Value) -> Value:
 @lower("Selu", dtypes=FLOATS)
 def selu(b: Builder, x: Value) -> Value:
     """Scaled elu, with the scale and alpha of self-normalising networks."""
-    negative = b.mul(number(b, _SELU_SCALE_ALPHA, x), b.unary("expm1", x))
-    positive = b.mul(number(b, _SELU_SCALE, x), x)
+    negative = b.mul(number(b, SELU_SCALE_ALPHA, x), b.unary("expm1", x))
+    positive = b.mul(number(b, SELU_SCALE, x), x)
     return b.select(b.compare("LT", x, number(b, 0, x)), negative, positive)
 
 
@@ -63,7 +63,7 @@ def softsign(b: Builder, x: Value) -> Value:
     return b.div(x, b.add(number(b, 1, x), b.unary("abs", x)))
 
 
-def _over_last(b: Builder, kind: str, x: Value) -> Value:
+def over_last(b: Builder, kind: str, x: Value) -> Value:
     """A reduction over the last dim, which stays as 1."""
     return b.reshape(b.reduce(kind, x, [x.type.rank - 1]), (*b.shape(x)[:-1], 1))
 
@@ -71,15 +71,15 @@ def _over_last(b: Builder, kind: str, x: Value) -> Value:
 @lower("Softmax", dtypes=FLOATS)
 def softmax(b: Builder, x: Value) -> Value:
     """exp(x - max x) / sum of these, over the last dim"""
-    e = b.unary("exp", b.sub(x, _over_last(b, "max", x)))
-    return b.div(e, _over_last(b, "sum", e))
+    e = b.unary("exp", b.sub(x, over_last(b, "max", x)))
+    return b.div(e, over_last(b, "sum", e))
 
 
 @lower("LogSoftmax", dtypes=FLOATS)
 def log_softmax(b: Builder, x: Value) -> Value:
     """x - max x - log(sum of exp(x - max x)), over the last dim"""
-    shifted = b.sub(x, _over_last(b, "max", x))
-    return b.sub(shifted, b.unary("log", _over_last(b, "sum", b.unary("exp", shifted))))
+    shifted = b.sub(x, over_last(b, "max", x))
+    return b.sub(shifted, b.unary("log", over_last(b, "sum", b.unary("exp", shifted))))
 
 
 def channel_axis(data_format: str, rank: int) -> int:

@@ -29,7 +29,15 @@ def const(b: Builder, *, value: np.ndarray) -> Value:
     return b.constant(value)
 
 
-@lower("Identity", "Snapshot", "StopGradient", "PreventGradient", ignores=["message"])
+@lower(
+    "Identity",
+    "Snapshot",
+    "StopGradient",
+    "PreventGradient",
+    "GuaranteeConst",
+    "DeepCopy",
+    ignores=["message"],
+)
 def identity(b: Builder, x: Value) -> Value:
     """x"""
     return x
@@ -217,6 +225,12 @@ def concat_v2(b: Builder, *operands: Value) -> Value:
 def concat(b: Builder, axis: Value, *values: Value) -> Value:
     """Tensors one after the other along an axis."""
     return b.concatenate(values, one_axis(b, axis, values[0].type.rank))
+
+
+@lower("ParallelConcat", ignores=["shape"])
+def parallel_concat(b: Builder, *values: Value) -> Value:
+    """Tensors with a first dim of 1, one after the other."""
+    return b.concatenate(values, 0)
 
 
 @lower("Pack")
