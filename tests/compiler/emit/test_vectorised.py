@@ -51,6 +51,15 @@ VECTORISED = [
         %5: f32[a, b] = max(%1, %2)""",
     ),
     Example(
+        "largest_of_what_is_chosen",
+        "(%x: f32[a, b]) -> (%3)",
+        """%c: f32[] = constant(value=-3.5)
+        %0: f32[a, b] = broadcast_in_dim(%c, shape=[a, b], dims=[])
+        %1: bool[a, b] = compare(%x, %0, direction=GT)
+        %2: f32[a, b] = select(%1, %x, %0)
+        %3: f32[a] = reduce(%2, kind=max, dims=[1])""",
+    ),
+    Example(
         "masked",
         "(%x: f32[a], %m: bool[a], %n: bool[a]) -> (%3, %4, %5)",
         """%0: bool[a] = and(%m, %n)

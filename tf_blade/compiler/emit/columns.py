@@ -131,7 +131,7 @@ class _ColumnAccumulator:
         self.part = f"{self.name}_part"
         self.blocked = self.dtype.is_float and what.kind in ("sum", "prod")
         if self.dtype.is_float and what.kind in ("max", "min"):
-            text.functions.add(f"total_{what.kind}_{c.type_name(self.dtype)}")
+            text.functions.add(f"{what.kind}_{c.type_name(self.dtype)}")
 
     def declarations(self) -> list[str]:
         kind = c.type_name(self.dtype)

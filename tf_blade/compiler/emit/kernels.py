@@ -236,7 +236,7 @@ class _Accumulator:
         self.function = ""
         if self.dtype.is_float and what.kind in ("max", "min"):
             self.function = f"{what.kind}_{c.type_name(self.dtype)}"
-            text.functions.update([f"total_{self.function}", f"reduce_{self.function}"])
+            text.functions.update([self.function, f"reduce_{self.function}"])
 
     @property
     def kind(self) -> str:

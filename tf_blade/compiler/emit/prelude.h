@@ -108,33 +108,25 @@ INLINE f64 min_f64(f64 a, f64 b) {
   return a != a ? a : smaller;
 }
 
-//@ total_max_f32:
-// A step of a maximum over a loop: the next step waits for one comparison only.
-INLINE f32 total_max_f32(f32 x, f32 total) { return x > total || x != x ? x : total; }
-
-//@ total_min_f32:
-INLINE f32 total_min_f32(f32 x, f32 total) { return x < total || x != x ? x : total; }
-
-//@ total_max_f64:
-INLINE f64 total_max_f64(f64 x, f64 total) { return x > total || x != x ? x : total; }
-
-//@ total_min_f64:
-INLINE f64 total_min_f64(f64 x, f64 total) { return x < total || x != x ? x : total; }
-
 //@ reduce_max_f32: max_f32
-#pragma omp declare reduction(max_f32:f32 : omp_out = max_f32(omp_out, omp_in)) \
+// Of the lanes, one after the other: scalars branch well.
+INLINE f32 one_max_f32(f32 a, f32 b) { return a > b || a != a ? a : b; }
+#pragma omp declare reduction(max_f32:f32 : omp_out = one_max_f32(omp_out, omp_in)) \
     initializer(omp_priv = -__builtin_inff())
 
 //@ reduce_min_f32: min_f32
-#pragma omp declare reduction(min_f32:f32 : omp_out = min_f32(omp_out, omp_in)) \
+INLINE f32 one_min_f32(f32 a, f32 b) { return a < b || a != a ? a : b; }
+#pragma omp declare reduction(min_f32:f32 : omp_out = one_min_f32(omp_out, omp_in)) \
     initializer(omp_priv = __builtin_inff())
 
 //@ reduce_max_f64: max_f64
-#pragma omp declare reduction(max_f64:f64 : omp_out = max_f64(omp_out, omp_in)) \
+INLINE f64 one_max_f64(f64 a, f64 b) { return a > b || a != a ? a : b; }
+#pragma omp declare reduction(max_f64:f64 : omp_out = one_max_f64(omp_out, omp_in)) \
     initializer(omp_priv = -__builtin_inf())
 
 //@ reduce_min_f64: min_f64
-#pragma omp declare reduction(min_f64:f64 : omp_out = min_f64(omp_out, omp_in)) \
+INLINE f64 one_min_f64(f64 a, f64 b) { return a < b || a != a ? a : b; }
+#pragma omp declare reduction(min_f64:f64 : omp_out = one_min_f64(omp_out, omp_in)) \
     initializer(omp_priv = __builtin_inf())
 
 //@ sign_f32:

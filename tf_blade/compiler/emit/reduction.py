@@ -20,7 +20,7 @@ def combine(kind: str, dtype: DType, total: str, element: str) -> str:
         return f"{total} {SIGNS[kind]} {element}"
     if dtype.is_float:
         # The total second: then a step waits only for one comparison with the last one's result.
-        return f"total_{kind}_{c.type_name(dtype)}({element}, {total})"
+        return f"{kind}_{c.type_name(dtype)}({element}, {total})"
     return f"{total} {'>' if kind == 'max' else '<'} {element} ? {total} : {element}"
 
 

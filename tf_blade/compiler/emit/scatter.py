@@ -59,7 +59,7 @@ def _print_step(kernel: Scatter, text: KernelText, scope: Scope) -> None:
     dtype = kernel.step.root.type.dtype
     if kernel.kind != "set":
         if dtype.is_float and kernel.kind in ("max", "min"):
-            text.functions.add(f"total_{kernel.kind}_{c.type_name(dtype)}")
+            text.functions.add(f"{kernel.kind}_{c.type_name(dtype)}")
         value = f"({c.type_name(dtype)})({combine(kernel.kind, dtype, place, value)})"
     scope.lines.append(f"{place} = {value};")
 

@@ -77,11 +77,13 @@ def _arg_extreme(kind: str) -> Callable[..., Value]:
         if x.type.dtype.is_float:
             # TensorFlow starts from the lowest finite number, and NaN never wins.
             worst = np.finfo(x.type.dtype.numpy).max * (-1 if kind == "max" else 1)
-            x = b.select(b.unary("is_nan", x), number(b, worst, x), x)
-            x = b.binary(kind, x, number(b, worst, x))
+            better = b.compare("GT" if kind == "max" else "LT", x, number(b, worst, x))
+            x = b.select(better, x, number(b, worst, x))
         best = _reduced(b, kind, x, [axis], keep_dims=True)
-        positions = b.iota(DType.I64, shape, axis)
-        none = b.shape_value(shape[axis], DType.I64)
+        # Twice as many i32 as i64 are compared at once.
+        b.require_le(shape[axis], 2**31 - 1, "positions are i32")
+        positions = b.iota(DType.I32, shape, axis)
+        none = b.shape_value(shape[axis], DType.I32)
         candidates = b.select(b.compare("EQ", x, best), positions, none)
         return b.convert(b.reduce("min", candidates, [axis]), output_type)
 
