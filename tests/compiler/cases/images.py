@@ -12,7 +12,7 @@ NAN, INF = float("nan"), float("inf")
 # Sizes, steps, padding.
 WINDOWS: dict[str, tuple[Sequence[int], Sequence[int], str]] = {
     "valid": ((2, 2), (2, 2), "VALID"),
-    "same": ((3, 3), (2, 2), "SAME"),
+    "same": ((3, 3), (1, 1), "SAME"),
     "fits": ((1, 2), (1, 2), "SAME"),
     "overlap": ((3, 2), (1, 1), "SAME"),
     "gaps": ((1, 2), (3, 4), "VALID"),
@@ -20,7 +20,7 @@ WINDOWS: dict[str, tuple[Sequence[int], Sequence[int], str]] = {
 }
 VOLUMES: dict[str, tuple[Sequence[int], Sequence[int], str]] = {
     "valid": ((2, 2, 2), (1, 2, 2), "VALID"),
-    "same": ((1, 3, 3), (1, 2, 2), "SAME"),
+    "same": ((1, 3, 3), (1, 1, 1), "SAME"),
     "gaps": ((2, 1, 2), (2, 3, 4), "VALID"),
     "fits": ((1, 1, 2), (1, 1, 2), "SAME"),
 }
@@ -73,7 +73,7 @@ def _pools() -> Iterator[Case]:
         raw(
             "MaxPool",
             ksize=[1, 3, 2, 1],
-            strides=[1, 2, 1, 1],
+            strides=[1, 1, 1, 1],
             padding="EXPLICIT",
             explicit_paddings=[0, 0, 2, 1, 1, 0, 0, 0],
         ),

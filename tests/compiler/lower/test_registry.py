@@ -129,6 +129,10 @@ REFUSALS = {
         lambda x: tf.nn.max_pool2d(image(x), 5, 1, "VALID"),
         "a window of 25 elements: beyond 9, TensorFlow's kernel is faster",
     ),
+    "a border and skipped elements": (
+        lambda x: tf.nn.max_pool2d(image(x), 3, 2, "SAME"),
+        "a border and windows that skip elements: TensorFlow's kernel is faster",
+    ),
     "means beside a border": (
         lambda x: tf.nn.avg_pool2d(image(x), 2, 1, "SAME"),
         "means beside a border: TensorFlow's kernel is faster",

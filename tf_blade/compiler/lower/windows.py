@@ -100,6 +100,12 @@ def _places(b: Builder, x: Value, window: _Window, fill: float) -> list[Value]:
             b.source,
         )
     if window.is_padded:
+        # The border is a pass over all of the input.
+        if max(window.steps) > 1:
+            raise UnsupportedError(
+                "a border and windows that skip elements: TensorFlow's kernel is faster",
+                b.source,
+            )
         x = b.pad(x, number(b, fill, x), window.low, window.high)
     found = []
     for offset in itertools.product(*(range(n) for n in window.sizes)):
