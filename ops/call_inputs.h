@@ -27,7 +27,7 @@ constexpr char kBoundNames[] = "bound_names";
 // kTable: a hash table, which only fallbacks read.
 enum InputKind : int64_t { kEdge, kArgument, kConstant, kVariable, kTable };
 
-// One kernel's inputs. Immutable.
+// One kernel's inputs. Thread-safe after Init.
 class CallInputs {
  public:
   // Reads the op's attrs.
@@ -58,6 +58,10 @@ class CallInputs {
   std::vector<tensorflow::Tensor> constants_;
   std::vector<std::string> containers_, names_;
   std::vector<std::pair<const std::string*, const std::string*>> variables_;
+
+  // The variables that were found last: looking up a name takes several times as long.
+  mutable tensorflow::mutex mutex_;
+  mutable std::vector<tensorflow::core::WeakPtr<tensorflow::Var>> known_ TF_GUARDED_BY(mutex_);
 };
 
 }  // namespace blade

@@ -230,3 +230,19 @@ def test_nodes_that_only_order_others_go(cluster):
         (graph,) = metadata.partition_graphs
         assert sorted(node.op for node in graph.node) == ["BladeCluster", "_Arg", "_Retval"]
         session.run(nothing, feed)
+
+
+def test_a_variable_that_was_made_anew_is_found(cluster):
+    with tf.Graph().as_default(), v1.Session() as session:
+        with v1.variable_scope("v", use_resource=True):
+            x = v1.get_variable("x", initializer=np.ones((1, 3), np.float32))
+        y = dense(x, tf.ones([3, 2]), tf.constant([0.0, 1.0]), cluster=cluster)
+        again = x.assign(np.zeros((1, 3), np.float32))
+        gone = tf.raw_ops.DestroyResourceOp(resource=x.handle)
+        session.run(x.initializer)
+        np.testing.assert_array_equal(session.run(y), [[3, 4]])
+        session.run(gone)
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            session.run(y)
+        session.run(again)
+        np.testing.assert_array_equal(session.run(y), [[0, 1]])
