@@ -15,21 +15,19 @@ from tf_blade import library, machine
 from tf_blade.check import FeedPlan, check, excuse_random_outputs, plan_feeds
 from tf_blade.config import Config
 from tf_blade.errors import ConfigError, MismatchError
-from tf_blade.garbage import rarely_collected
+from tf_blade.garbage import give_back, rarely_collected
 from tf_blade.inputs import FeedSet, read_inputs
 from tf_blade.latency import ServingError, measure_latency
 from tf_blade.loaded_models import LoadedModels
 from tf_blade.optimized_model import OptimizedModel
+from tf_blade.original import Original
 from tf_blade.output_dir import atomic_output, check_output
 from tf_blade.progress import Progress, silent
 from tf_blade.report import LARGE_PROTO_BYTES, REPORT_FILE, CheckReport, Report, SignatureReport
 from tf_blade.runner import Model
-from tf_blade.saved_model import MetaGraph, Signature
-from tf_blade.servable import why_not_servable
-from tf_blade.signatures import choose_signatures, read_meta_graph
 from tf_blade.sources import Source, open_source
 from tf_blade.timing import worth_keeping
-from tf_blade.trial import is_risky, require_survival
+from tf_blade.trial import require_survival
 
 
 class Driver(Protocol):
@@ -143,7 +141,7 @@ def run(
         if target is not None:
             check_output(target, None if source.temporary else source.directory, overwrite)
         job = _prepare(driver, source, config, signatures, progress)
-        given = {} if inputs is None else read_inputs(inputs, job.signatures)
+        given = {} if inputs is None else read_inputs(inputs, job.original.signatures)
         if target is not None:
             with atomic_output(target, overwrite) as staging:
                 report = job.run(staging, given)
@@ -164,13 +162,12 @@ def _prepare(
     signatures: Iterable[str] | None,
     progress: Progress,
 ) -> _Job:
-    meta_graph = read_meta_graph(source.directory, config.tags)
+    original = Original.read(source.directory, config.tags, signatures)
     return _Job(
         driver=driver,
         source=source,
-        meta_graph=meta_graph,
-        signatures=choose_signatures(meta_graph, signatures),
-        config=dataclasses.replace(config, tags=meta_graph.tags),
+        original=original,
+        config=dataclasses.replace(config, tags=original.tags),
         progress=progress,
     )
 
@@ -181,8 +178,7 @@ class _Job:
 
     driver: Driver
     source: Source
-    meta_graph: MetaGraph
-    signatures: Mapping[str, Signature]
+    original: Original
     config: Config
     progress: Progress
 
@@ -194,15 +190,14 @@ class _Job:
         start = time.perf_counter()
         self.progress("load the original")
         no_session = self._try_out()
-        models = LoadedModels(
-            self.source.directory, staging, self.meta_graph, self.signatures, self._times
-        )
+        models = LoadedModels(self.source.directory, staging, self.original, self._times)
         try:
             plans, report = models.ask_beside(
                 lambda original, progress: self._plan(original, given, progress),
                 lambda progress: self._drive(staging, progress),
                 self.progress,
             )
+            give_back()  # the graphs that the driver made
             if report.cluster_count == 0:
                 reason = "no cluster could be made; see the reasons of each node"
                 self._restore(staging, report, reason)
@@ -237,7 +232,7 @@ class _Job:
             str(self.source.directory),
             str(staging),
             self.config,
-            list(self.signatures),
+            list(self.original.signatures),
             progress,
         )
         self._describe(report)
@@ -255,7 +250,7 @@ class _Job:
         report.baseline = machine.baseline()
         report.saved_model_bytes_before = _proto_bytes(self.source.directory)
         known = {found.name for found in report.signatures}
-        for name in self.signatures:
+        for name in self.original.signatures:
             if name not in known:
                 report.signatures.append(SignatureReport(name))
 
@@ -266,20 +261,19 @@ class _Job:
 
         Raises SavedModelError if TensorFlow crashes on the model.
         """
+        known = self.original
         crash = ""
-        if is_risky(self.meta_graph, self.signatures):
-            crash = require_survival(self.source.directory, self.config.tags or (), self.signatures)
-        graph = self.meta_graph.graph_def
-        return {
-            name: crash or why_not_servable(graph, found) for name, found in self.signatures.items()
-        }
+        if known.risky:
+            crash = require_survival(self.source.directory, known.tags, known.signatures)
+        return {name: crash or reason for name, reason in known.no_session.items()}
 
     def _plan(
         self, original: Model, given: Mapping[str, Sequence[FeedSet]], progress: Progress
     ) -> dict[str, FeedPlan]:
         if not given and not self.config.check and not self._times:
             return {}
-        return plan_feeds(original, self.meta_graph, self.signatures, given, self.config, progress)
+        known = self.original
+        return plan_feeds(original, known.signatures, known.features, given, self.config, progress)
 
     def _check(self, models: LoadedModels, plans: Mapping[str, FeedPlan], report: Report) -> None:
         if not self.config.check:

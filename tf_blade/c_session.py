@@ -11,6 +11,7 @@ Custom ops must be registered in the process beforehand (`tf.load_op_library`).
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import os
 from collections.abc import Mapping
@@ -67,7 +68,8 @@ class Session:
             api.TF_DeleteBuffer(meta_graph)
             api.TF_DeleteSessionOptions(options)
         meta = tf.compat.v1.MetaGraphDef.FromString(serialized)
-        self.signatures = dict(meta.signature_def)
+        # Copies: a part of a message keeps all of it in memory.
+        self.signatures = {key: copy.deepcopy(found) for key, found in meta.signature_def.items()}
 
     def bind(self, signature: str, feeds: Mapping[str, np.ndarray]) -> Call:
         """A call of `signature` on `feeds` (input name -> array), which are copied once, now.

@@ -15,12 +15,12 @@ from tf_blade.compare import compare_answers
 from tf_blade.config import Config
 from tf_blade.errors import InputError
 from tf_blade.inputs import FeedSet, with_other_batches
-from tf_blade.parse_example import find_features
+from tf_blade.parse_example import ExampleFeature
 from tf_blade.progress import Progress, silent
 from tf_blade.report import CheckReport, OutputCheck
 from tf_blade.runner import Model, Runner, first_line
-from tf_blade.saved_model import MetaGraph, Signature
-from tf_blade.signatures import computation, reachable_nodes, read_meta_graph
+from tf_blade.saved_model import Signature
+from tf_blade.signatures import computation, read_meta_graph
 from tf_blade.synthesis import synthesise
 
 
@@ -36,8 +36,8 @@ class FeedPlan:
 
 def plan_feeds(
     original: Model,
-    meta_graph: MetaGraph,
     signatures: Mapping[str, Signature],
+    features: Mapping[str, Sequence[ExampleFeature]],
     given: Mapping[str, Sequence[FeedSet]],
     config: Config,
     progress: Progress = silent,
@@ -45,6 +45,9 @@ def plan_feeds(
     """Feeds for each signature: the given ones and variations of them, or made-up ones.
 
     Runs the original, so a stateful model's variables change: load it afresh before comparing.
+
+    Args:
+      features: for each signature, what its ParseExample nodes ask for.
 
     Raises InputError if the original fails on given feeds.
     """
@@ -63,8 +66,7 @@ def plan_feeds(
         def runs(feeds: FeedSet, name: str = name) -> None:
             original.run(name, feeds.values)
 
-        features = find_features(meta_graph, reachable_nodes(meta_graph, name))
-        made = synthesise(signature, features, config.batch_sizes, runs)
+        made = synthesise(signature, features[name], config.batch_sizes, runs)
         plans[name] = FeedPlan(signature, "synthesised", made.sets, made.reason)
     return plans
 

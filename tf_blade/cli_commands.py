@@ -17,12 +17,11 @@ from tf_blade.cli_progress import show_progress
 from tf_blade.config import Config
 from tf_blade.errors import InputError
 from tf_blade.inputs import FeedSet, read_inputs
+from tf_blade.original import Original
 from tf_blade.progress import Progress
 from tf_blade.report import LatencyReport, Report, SignatureReport, TimedIn, to_plain
 from tf_blade.report_table import checks_table, latency_table, plain_table, report_renderable
 from tf_blade.runner import Runner
-from tf_blade.saved_model import Signature
-from tf_blade.servable import why_not_servable
 from tf_blade.signatures import choose_signatures, read_meta_graph
 from tf_blade.timing import compare_latency, geometric_mean, measure
 
@@ -177,20 +176,18 @@ class _Model:
     def __init__(self, directory: str, options: argparse.Namespace, config: Config) -> None:
         self.directory = directory
         self.config = config
-        self.meta_graph = read_meta_graph(directory, config.tags)
-        self.signatures: dict[str, Signature] = choose_signatures(
-            self.meta_graph, options.signature
-        )
+        self._known = Original.read(directory, config.tags, options.signature)
+        self.signatures = self._known.signatures
         self.given = read_inputs(options.inputs, self.signatures) if options.inputs else {}
 
     def load(self) -> Runner:
-        return Runner(self.directory, self.meta_graph.tags)
+        return Runner(self.directory, self._known.tags)
 
     def plans(self, progress: Progress) -> dict[str, FeedPlan]:
         progress("load the original")
         runner = self.load()
         return plan_feeds(
-            runner, self.meta_graph, self.signatures, self.given, self.config, progress
+            runner, self.signatures, self._known.features, self.given, self.config, progress
         )
 
 
@@ -203,9 +200,7 @@ def _servable(directory: str, config: Config, signatures: Iterable[str]) -> bool
 
     Raises SignatureError if the model lacks one.
     """
-    meta_graph = read_meta_graph(directory, config.tags)
-    chosen = choose_signatures(meta_graph, signatures).values()
-    return not any(why_not_servable(meta_graph.graph_def, found) for found in chosen)
+    return not any(Original.read(directory, config.tags, signatures).no_session.values())
 
 
 def _config(options: argparse.Namespace) -> Config:

@@ -17,15 +17,14 @@ load. Others are planned and checked in Python and then loaded into a session to
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from tf_blade.original import Original
 from tf_blade.progress import Progress, silent
 from tf_blade.runner import Model, Recorded, Runner
-from tf_blade.saved_model import MetaGraph
-from tf_blade.signatures import keeps_state
 
 _Asked = TypeVar("_Asked")
 _Done = TypeVar("_Done")
@@ -36,7 +35,7 @@ class LoadedModels:
 
     Args:
       source, staging: folders of the original and, once it is written, of the result.
-      meta_graph, signatures: of the original, those that are run.
+      original: what is known of the original.
       timed: whether latency will be measured.
     """
 
@@ -44,14 +43,12 @@ class LoadedModels:
         self,
         source: Path,
         staging: Path,
-        meta_graph: MetaGraph,
-        signatures: Iterable[str],
+        original: Original,
         timed: bool,
     ) -> None:
         self._source, self._staging = source, staging
-        self._meta_graph = meta_graph
+        self._original = original
         self._timed = timed
-        self._stateful = keeps_state(meta_graph, signatures)
         self._loaded: dict[Path, Runner] = {}
         self._answers = Recorded(self.original)
 
@@ -66,7 +63,7 @@ class LoadedModels:
         The original's errors come first: a model that TensorFlow can't load or feeds that it can't
         take are the user's to mend.
         """
-        if self._meta_graph.object_graph is not None:  # Python loads it, and holds its lock
+        if self._original.has_objects:  # Python loads it, and holds its lock
             return self._ask(ask, progress), work(progress)
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(self._ask, ask, silent)
@@ -86,7 +83,7 @@ class LoadedModels:
 
     def to_check(self) -> tuple[Model, Runner]:
         """The original, or the answers it gave, and the result: both as they were saved."""
-        return self.original() if self._stateful else self._answers, self.optimized()
+        return self.original() if self._original.stateful else self._answers, self.optimized()
 
     @contextlib.contextmanager
     def two_originals(self) -> Iterator[tuple[Runner, Runner]]:
@@ -119,7 +116,7 @@ class LoadedModels:
         original = self.original()
         answer = ask(self._answers, progress)
         # Its answers are known. If giving them left traces, it must start afresh for the check.
-        if self._stateful or not (self._timed and original.in_session):
+        if self._original.stateful or not (self._timed and original.in_session):
             self.release()
         return answer
 
@@ -136,7 +133,7 @@ class LoadedModels:
         # Grappler takes a minute for a large graph. Where no latency is measured the original goes
         # without; the result always runs as it will be served.
         grappler = self._timed or directory == self._staging
-        return Runner(directory, self._meta_graph.tags, grappler, in_session)
+        return Runner(directory, self._original.tags, grappler, in_session)
 
     def _let_go(self, directory: Path) -> None:
         self._loaded.pop(directory).close()

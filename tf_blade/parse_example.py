@@ -29,16 +29,14 @@ def find_features(
 
     Keys must be Const nodes of the same graph; nodes where they aren't are passed over.
     """
+    readers = {"ParseExample": _features_v1, "ParseExampleV2": _features_v2}
+    parsing = [node for node in reachable if node.op in readers]
+    if not parsing:
+        return []
     constants = _constants(meta_graph)
     found: dict[str, ExampleFeature] = {}
-    for node in reachable:
-        if node.op == "ParseExampleV2":
-            features = _features_v2(node, constants)
-        elif node.op == "ParseExample":
-            features = _features_v1(node, constants)
-        else:
-            continue
-        for feature in features:
+    for node in parsing:
+        for feature in readers[node.op](node, constants):
             found.setdefault(feature.key, feature)
     return sorted(found.values(), key=lambda f: f.key)
 

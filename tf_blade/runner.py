@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import gc
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +16,7 @@ from tensorflow.python.eager import context
 
 from tf_blade.c_session import Call, Session
 from tf_blade.errors import SavedModelError, SignatureError, TfBladeError
+from tf_blade.garbage import give_back
 from tf_blade.saved_model.signatures import read_signatures
 from tf_blade.servable import why_not_servable
 from tf_blade.signatures import load_ops_for
@@ -106,8 +104,7 @@ class Runner:
             self._session.close()
             self._session = None
         self._model = None
-        gc.collect()
-        trim_memory()
+        give_back()
 
     def _bind(self, signature: str, feeds: Feeds) -> Call:
         assert self._session is not None
@@ -201,12 +198,6 @@ def prefers_session(directory: str, tags: tuple[str, ...]) -> bool:
         return False
     signatures = read_signatures(chosen[0]).values()
     return not any(why_not_servable(chosen[0].graph_def, found) for found in signatures)
-
-
-def trim_memory() -> None:
-    """Hands freed memory back to the system, where the C library can."""
-    with contextlib.suppress(AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def first_line(error: BaseException, limit: int = 300) -> str:

@@ -78,23 +78,19 @@ def require_survival(
 def _run(directory: str, tags: str, signatures: list[str]) -> None:
     from tf_blade.check import plan_feeds
     from tf_blade.config import Config
-    from tf_blade.progress import silent
+    from tf_blade.original import Original
     from tf_blade.runner import Runner
-    from tf_blade.servable import why_not_servable
-    from tf_blade.signatures import choose_signatures, read_meta_graph
 
-    chosen = tuple(tag for tag in tags.split(",") if tag)
-    meta_graph = read_meta_graph(directory, chosen)
-    found = choose_signatures(meta_graph, signatures)
-    model = Runner(directory, meta_graph.tags)
-    plans = plan_feeds(model, meta_graph, found, {}, Config(), silent)
+    known = Original.read(directory, tuple(tag for tag in tags.split(",") if tag), signatures)
+    model = Runner(directory, known.tags)
+    plans = plan_feeds(model, known.signatures, known.features, {}, Config())
     if model.in_session:
         return
     print(_SURVIVED, flush=True)
     model.close()
-    model = Runner(directory, meta_graph.tags, in_session=True)
+    model = Runner(directory, known.tags, in_session=True)
     for name, plan in plans.items():
-        if not why_not_servable(meta_graph.graph_def, plan.signature):
+        if not known.no_session[name]:
             for feeds in plan.sets:
                 model.run(name, feeds.values)
 

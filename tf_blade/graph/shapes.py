@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import tensorflow as tf
 from tensorflow.core.framework import (
     attr_value_pb2,
-    graph_pb2,
     tensor_shape_pb2,
     types_pb2,
 )
@@ -38,10 +37,17 @@ def infer_types(
 
     Returns: dtype and shape of every output of every node.
     """
+    return _read_types(_serialized(graph, arg_shapes or {}, variables or {}))
+
+
+def _serialized(
+    graph: Graph, arg_shapes: Mapping[str, Shape], variables: Mapping[str, TensorInfo]
+) -> bytes:
+    """The graph as a GraphDef to import: in main graph terms, with what is known filled in."""
     imported = Graph("", graph.library)
     for node in graph:
         if node.op == ARG:
-            node = _argument(node, arg_shapes or {}, variables or {})
+            node = _argument(node, arg_shapes, variables)
         elif node.op == "Const":
             node = _constant(node)
         imported.nodes[node.name] = node
@@ -58,7 +64,7 @@ def infer_types(
         graph_def.versions.producer = tf.version.GRAPH_DEF_VERSION
     for name in called_functions(graph):  # the whole library would be slow to import
         graph_def.library.function.add().CopyFrom(graph.library[name])
-    return _read_types(graph_def)
+    return bytes(graph_def.SerializeToString())
 
 
 def _argument(
@@ -96,12 +102,12 @@ def _placeholder(node: Node, op: str, dtype: int, shape: tensor_shape_pb2.Tensor
     return Node(node.name, op, [], list(node.controls), attrs)
 
 
-def _read_types(graph_def: graph_pb2.GraphDef) -> Types:
-    """What TensorFlow infers when it imports the graph."""
+def _read_types(graph_def: bytes) -> Types:
+    """What TensorFlow infers when it imports a serialized GraphDef."""
     api, status = c_api(), Status()
     graph = api.TF_NewGraph()
     try:
-        _import(graph, graph_def.SerializeToString(), status)
+        _import(graph, graph_def, status)
         types: Types = {}
         known: dict[tuple[int, Shape], TensorInfo] = {}  # few differ; a graph has many tensors
         position = ctypes.c_size_t(0)
