@@ -37,6 +37,9 @@ FUNCTIONS: dict[str, tuple[Function, float]] = {
     "sin": (np.sin, 2.0),
     "cos": (np.cos, 2.0),
     "tan": (np.tan, 4.0),
+    "asin": (np.arcsin, 2.5),
+    "acos": (np.arccos, 2.0),
+    "atan": (np.arctan, 2.5),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1.5),
 }
 

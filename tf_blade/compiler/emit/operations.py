@@ -9,7 +9,9 @@ from tf_blade.compiler.ir.types import DType
 
 _SUFFIX = {DType.F32: "f", DType.F64: ""}
 # Functions of the prelude for f32; the C library's for f64.
-_PRELUDE_F32 = frozenset("exp expm1 log log1p tanh logistic erf erfc sin cos tan pow rsqrt".split())
+_PRELUDE_F32 = frozenset(
+    "exp expm1 log log1p tanh logistic erf erfc sin cos tan asin acos atan pow rsqrt".split()
+)
 _PRELUDE_F64 = frozenset("logistic rsqrt".split())
 _LIBRARY = {
     **{k: k for k in "exp expm1 log log1p sqrt sin cos tan asin acos atan sinh cosh tanh".split()},

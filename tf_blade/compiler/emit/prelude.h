@@ -238,6 +238,59 @@ INLINE f32 logistic_f32(f32 x) {
   return (x >= 0 ? 1.0f : e) / (1.0f + e);
 }
 
+//@ atan_f32:
+// At most 2.5 ulp. Beyond tan(pi / 8) the angle to pi / 4, beyond tan(3 pi / 8) that to pi / 2;
+// both in two parts, since the first alone is off by half an ulp.
+INLINE f32 atan_f32(f32 x) {
+  const f32 a = __builtin_fabsf(x);
+  const bool far = a > 2.4142135f;
+  const bool middle = a > 0.41421357f;
+  const f32 over = far ? -1.0f : middle ? a - 1.0f : a;
+  const f32 under = far ? a : middle ? a + 1.0f : 1.0f;
+  const f32 t = over / under;
+  const f32 z = t * t;
+  f32 p = 8.05374449538e-2f;
+  p = p * z - 1.38776856032e-1f;
+  p = p * z + 1.99777106478e-1f;
+  p = p * z - 3.33329491539e-1f;
+  const f32 angle = far ? 1.5707964f : middle ? 0.7853982f : 0.0f;
+  const f32 rest = far ? -4.371139e-8f : middle ? -2.1855695e-8f : 0.0f;
+  return __builtin_copysignf(angle + (rest + (p * z * t + t)), x);
+}
+
+//@ half_asin_f32:
+// asin(a) for 0 <= a <= 0.5, half of acos(a) above: the argument's root is small there.
+INLINE f32 half_asin_f32(f32 a) {
+  const bool large = a > 0.5f;
+  const f32 z = large ? 0.5f * (1.0f - a) : a * a;
+  const f32 s = large ? __builtin_sqrtf(z) : a;
+  f32 p = 4.2163199048e-2f;
+  p = p * z + 2.4181311049e-2f;
+  p = p * z + 4.5470025998e-2f;
+  p = p * z + 7.4953002686e-2f;
+  p = p * z + 1.6666752422e-1f;
+  return p * z * s + s;
+}
+
+//@ asin_f32: half_asin_f32
+// At most 2.5 ulp.
+INLINE f32 asin_f32(f32 x) {
+  const f32 a = __builtin_fabsf(x);
+  const f32 p = half_asin_f32(a);
+  const f32 result = a > 0.5f ? 1.5707964f - (2.0f * p + 4.371139e-8f) : p;
+  return __builtin_copysignf(result, x);
+}
+
+//@ acos_f32: half_asin_f32
+// At most 2 ulp.
+INLINE f32 acos_f32(f32 x) {
+  const f32 a = __builtin_fabsf(x);
+  const f32 p = half_asin_f32(a);
+  const f32 outer = x > 0.0f ? 2.0f * p : 3.1415927f - (2.0f * p + 8.742278e-8f);
+  const f32 inner = 1.5707964f - (__builtin_copysignf(p, x) + 4.371139e-8f);
+  return a > 0.5f ? outer : inner;
+}
+
 //@ logaddexp_f32: exp_f32, log1p_f32, max_f32, min_f32
 // log(exp(a) + exp(b)); NaN for two positive infinities, as in TensorFlow.
 INLINE f32 logaddexp_f32(f32 a, f32 b) {
