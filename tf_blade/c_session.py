@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_blade.c_api import Output, Status, c_api
+from tf_blade.garbage import trim
 
 _STRING_BYTES = 24  # sizeof(TF_TString), fixed by TensorFlow's ABI
 
@@ -70,6 +71,8 @@ class Session:
         meta = tf.compat.v1.MetaGraphDef.FromString(serialized)
         # Copies: a part of a message keeps all of it in memory.
         self.signatures = {key: copy.deepcopy(found) for key, found in meta.signature_def.items()}
+        del meta, serialized
+        trim()  # of what loading took a good part is free again
 
     def bind(self, signature: str, feeds: Mapping[str, np.ndarray]) -> Call:
         """A call of `signature` on `feeds` (input name -> array), which are copied once, now.

@@ -27,5 +27,13 @@ def rarely_collected() -> Iterator[None]:
 def give_back() -> None:
     """Collects garbage and hands freed memory back to the system, where the C library can."""
     gc.collect()
+    trim()
+
+
+def trim() -> None:
+    """Hands freed memory back to the system, where the C library can.
+
+    Each thread has its own: what one has freed is not there for another to take.
+    """
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -36,6 +36,11 @@ class Original:
     stateful: bool
     risky: bool
 
+    @property
+    def prefers_session(self) -> bool:
+        """Whether the signatures are best run in a C++ session (see `Runner`)."""
+        return not self.has_objects and not any(self.no_session.values())
+
     @classmethod
     def read(
         cls,

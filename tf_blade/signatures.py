@@ -174,6 +174,8 @@ def reachable_nodes(meta_graph: MetaGraph, signature: str) -> Iterator[node_def_
 def _called(
     node: node_def_pb2.NodeDef, library: Mapping[str, function_pb2.FunctionDef]
 ) -> Iterator[str]:
+    if not library:
+        return
     if node.op in library:
         yield node.op
     for attr in node.attr.values():
