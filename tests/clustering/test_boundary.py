@@ -122,6 +122,23 @@ def test_a_fetched_node_with_readers_outside_serves_them_under_its_name():
     assert_same_answers(before, graph, {"x": FOUR}, ["parts:0", "y:0", "train:0"])
 
 
+def test_a_fetched_node_serves_members_that_stay():
+    def build():
+        x = vector("x")
+        first, second = tf.split(tf.nn.relu(x, name="a"), 2, name="parts")
+        inner = tf.abs(second, name="inner")  # a member that stays: "train" needs it
+        tf.square(inner, name="train")
+        return [first, tf.negative(inner, name="y")]
+
+    graph = main_graph(build)
+    before = graph.copy()
+    names = ["a", "parts", "inner", "y", "parts/split_dim"]
+    clusters, _, types = cluster(graph, eligible=[n for n in names if n in graph.nodes])
+    replace_with_calls(graph, types, clusters)
+    assert graph.nodes["parts"].op == "IdentityN" and graph.nodes["inner"].op == "Abs"
+    assert_same_answers(before, graph, {"x": FOUR}, ["parts:0", "y:0", "train:0"])
+
+
 def test_neighbouring_clusters_can_be_replaced_in_either_order():
     def build():
         x = vector("x")

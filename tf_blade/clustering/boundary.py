@@ -47,14 +47,15 @@ def outputs_of(region: Region, name: str, inside: Collection[str]) -> list[int]:
 
     Readers outside `eligible` keep the original nodes. Only if a main graph's fetch names this
     node, it is replaced by an Identity or IdentityN under its name, which then serves them too
-    and needs all outputs up to the last one used.
+    and needs all outputs up to the last one used; members may be among its readers, since those
+    that somebody outside `eligible` needs stay.
     """
     uses = region.uses[name]
     read = {i for i, r in uses if i >= 0 and r not in inside and r in region.eligible}
     read |= region.fetched.get(name, set())
     if name not in region.named:
         return sorted(read)
-    read |= {i for i, r in uses if i >= 0 and r not in region.eligible}
+    read |= {i for i, _ in uses if i >= 0}
     return list(range(max(read) + 1))
 
 
