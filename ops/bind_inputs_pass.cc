@@ -51,7 +51,8 @@ bool HasName(const Node& node, Source* source) {
          !source->name.empty() && source->name != tensorflow::ResourceHandle::ANONYMOUS_NAME;
 }
 
-Source SourceOf(const Node& node) {
+// What `node` brings to `reader`.
+Source SourceOf(const Node& node, const Node& reader) {
   Source source;
   const std::string& op = node.type_string();
   if (node.IsArg()) {
@@ -67,10 +68,11 @@ Source SourceOf(const Node& node) {
     if (ours && tensorflow::GetNodeAttr(node.attrs(), "value", &source.constant).ok()) {
       source.kind = kConstant;
     }
-  } else if (op == "VarHandleOp") {
-    if (HasName(node, &source)) source.kind = kVariable;
-  } else if (op == "HashTableV2") {
-    if (HasName(node, &source)) source.kind = kTable;
+  } else if (op == "VarHandleOp" || op == "HashTableV2") {
+    // Each device has resources of its own.
+    if (node.assigned_device_name() == reader.assigned_device_name() && HasName(node, &source)) {
+      source.kind = op == "VarHandleOp" ? kVariable : kTable;
+    }
   }
   return source;
 }
@@ -138,7 +140,7 @@ absl::Status Bind(Graph* graph, Node* node) {
   tensorflow::DataTypeVector kept_types;
   // One edge stays, or TensorFlow would take the op for a constant and fold it.
   std::vector<Source> all;
-  for (const Edge* edge : edges) all.push_back(SourceOf(*edge->src()));
+  for (const Edge* edge : edges) all.push_back(SourceOf(*edge->src(), *node));
   const auto changes = [](const Source& source) { return source.kind != kConstant; };
   const auto changing = std::find_if(all.begin(), all.end(), changes);
   if (changing != all.end()) changing->kind = kEdge;
