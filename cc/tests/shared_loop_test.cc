@@ -1,30 +1,16 @@
 #include "shared_loop.h"
 
-#include <atomic>
 #include <functional>
 #include <thread>
 #include <vector>
 
 #include "tests/testing.h"
+#include "tests/visits.h"
 
 namespace blade {
 namespace {
 
-// Counts how often each unit is visited.
-struct Visits {
-  explicit Visits(BladeInt n) : counts(n) {}
-  static void Body(const void* args, BladeInt begin, BladeInt end) {
-    auto* visits = const_cast<Visits*>(static_cast<const Visits*>(args));
-    for (BladeInt i = begin; i < end; ++i) visits->counts[i].fetch_add(1);
-  }
-  bool AllOnce() const {
-    for (const auto& count : counts) {
-      if (count.load() != 1) return false;
-    }
-    return true;
-  }
-  std::vector<std::atomic<int>> counts;
-};
+using testing::Visits;
 
 TEST(A_shared_loop_visits_each_unit_once) {
   for (const BladeInt total : {1, 2, 7, 1000}) {

@@ -1,28 +1,20 @@
 #include "thread_pool.h"
 
-#include <atomic>
 #include <thread>
 #include <vector>
 
 #include "tests/testing.h"
+#include "tests/visits.h"
 
 namespace blade {
 namespace {
 
-// Counts how often each unit is visited.
-struct Visits {
-  explicit Visits(BladeInt n) : counts(n) {}
-  static void Body(const void* args, BladeInt begin, BladeInt end) {
-    auto* visits = const_cast<Visits*>(static_cast<const Visits*>(args));
-    for (BladeInt i = begin; i < end; ++i) visits->counts[i].fetch_add(1);
-  }
-  std::vector<std::atomic<int>> counts;
-};
+using testing::Visits;
 
 void CheckVisitsAll(ThreadPool& pool, BladeInt total, BladeInt block) {
   Visits visits(total);
   pool.ParallelFor(total, block, Visits::Body, &visits);
-  for (const auto& count : visits.counts) CHECK_EQ(count.load(), 1);
+  CHECK(visits.AllOnce());
 }
 
 TEST(A_loop_visits_each_unit_once) {
