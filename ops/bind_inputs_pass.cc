@@ -60,10 +60,10 @@ Source SourceOf(const Node& node, const Node& reader) {
       source.kind = kArgument;
     }
   } else if (op == "Const") {
-    // One that others need, too, is better shared.
+    // One that others need, too, is shared: each would get a copy.
     bool ours = true;
     for (const Edge* edge : node.out_edges()) {
-      ours &= edge->dst()->IsSink() || IsCompiled(*edge->dst());
+      ours &= edge->dst()->IsSink() || edge->dst() == &reader;
     }
     if (ours && tensorflow::GetNodeAttr(node.attrs(), "value", &source.constant).ok()) {
       source.kind = kConstant;
@@ -231,7 +231,15 @@ class BindInputsPass : public tensorflow::GraphOptimizationPass {
     for (Node* node : graph->op_nodes()) {
       if (IsCompiled(*node)) nodes.push_back(node);
     }
-    for (Node* node : nodes) TF_RETURN_IF_ERROR(Bind(graph, node));
+    for (Node* node : nodes) {
+      const std::string name = node->name();
+      // The graph is as it was then, and the model runs, if more slowly.
+      const absl::Status status = Bind(graph, node);
+      if (!status.ok()) {
+        LOG(WARNING) << "tf-blade: '" << name
+                     << "' keeps the nodes that bring its inputs: " << status;
+      }
+    }
     if (!nodes.empty()) RemoveIdleNodes(graph);
     return absl::OkStatus();
   }

@@ -122,6 +122,19 @@ def test_what_others_read_stays(cluster, model, session):
     assert twice.tolist() == [1, 6, 1, 6]
 
 
+def test_a_constant_of_two_ops_is_not_copied(cluster):
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 3])
+        weight = tf.ones([3, 2])
+        both = [
+            dense(x, weight, tf.constant([0.0, float(i)]), cluster=f"{cluster}_{i}") for i in (1, 2)
+        ]
+        ran = executed(session, both, {x: np.ones((2, 3))})
+        assert ran == ["BladeCluster"] * 2 + ["Const", "_Arg", "_Retval", "_Retval"]
+        first, second = session.run(both, {x: np.ones((1, 3))})
+        np.testing.assert_array_equal([first, second], [[[3, 4]], [[3, 5]]])
+
+
 def test_what_is_computed_comes_by_an_edge(cluster):
     with tf.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float32, [None, 3])
