@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from tf_blade.compiler.fuse.groups import (
     REDUCE,
@@ -28,6 +29,7 @@ from tf_blade.compiler.fuse.roots import find_roots
 from tf_blade.compiler.fuse.scalar import NotInPlace, Scalar
 from tf_blade.compiler.ir.dims import product, to_text
 from tf_blade.compiler.ir.program import Op, Program, Value
+from tf_blade.compiler.steps import Description, Steps
 
 # A kernel that reads and writes more streams than this gains nothing from being one.
 MAX_ROOTS = 12
@@ -66,14 +68,18 @@ class Plan:
         return "\n".join([*lines, "}"])
 
 
-def plan(program: Program) -> Plan:
-    """Decides how a program is cut into kernels. The program must be verified."""
-    found = find_roots(program)
+def plan(program: Program, steps: Steps | None = None) -> Plan:
+    """Decides how a program is cut into kernels. The program must be verified.
+
+    Args:
+      steps: watches and limits what is inlined and fused. None: everything is.
+    """
+    found = find_roots(program, steps)
     results = {base(v) for v in program.results}
     # Constants and shapes are written out where they are read, unless they are results.
     roots = {v: reason for v, reason in found.reasons.items() if not _is_known(v)}
     groups = [_single(v, roots) for v in found.roots if v in roots or v in results]
-    grouping = _Grouping(program, roots, groups)
+    grouping = _Grouping(program, roots, groups, steps)
     grouping.merge_reductions()
     grouping.merge_loops()
     ordered = grouping.ordered()
@@ -145,9 +151,16 @@ def _loops_text(group: Group) -> str:
 class _Grouping:
     """The groups while they are being merged."""
 
-    def __init__(self, program: Program, roots: dict[Value, str], groups: list[Group]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        roots: dict[Value, str],
+        groups: list[Group],
+        steps: Steps | None,
+    ) -> None:
         self.program = program
         self.roots = roots
+        self.steps = steps
         self.position = {v: i for i, v in enumerate(program.values())}
         self.groups = groups
         self.owner = {r: g for g in groups for r in g.roots}
@@ -248,9 +261,23 @@ class _Grouping:
             return None
         if not self._is_schedulable(joined, bodies):
             return None
+        describe = partial(self._describe, a, b, joined)
+        if self.steps is not None and not self.steps.allow("fuse", joined.kind, describe):
+            return None
         self.groups = [g for g in self.groups if g is not a and g is not b] + [joined]
         self.owner.update(dict.fromkeys(joined.roots, joined))
         return joined
+
+    def _describe(self, a: Group, b: Group, joined: Group) -> Description:
+        ops = {r: r.op for group in (a, b) for r in group.roots if r.op is not None}
+
+        def text(group: Group) -> str:
+            lines = [f"{group.kind}{_loops_text(group)} {{"]
+            lines += [f"  {ops[root]}" for root in group.roots if root in ops]
+            return "\n".join([*lines, "}"])
+
+        sources = dict.fromkeys(name for op in ops.values() for name in op.source.split(", "))
+        return f"{text(a)}\n{text(b)}", text(joined), ", ".join(filter(None, sources))
 
     def _is_schedulable(self, group: Group, bodies: dict[Value, Scalar]) -> bool:
         """Column reductions and reductions split among threads make one pass; what is computed

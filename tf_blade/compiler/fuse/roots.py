@@ -7,15 +7,19 @@ is better computed once: dear values that several kernels, or one kernel at seve
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tf_blade.compiler.fuse import cost
 from tf_blade.compiler.fuse.matrices import base, operand_root, product_of
 from tf_blade.compiler.fuse.scalar import INDEX_KINDS, splat_value
 from tf_blade.compiler.ir.ops import ELEMENTWISE
 from tf_blade.compiler.ir.program import Op, Program, Value
+from tf_blade.compiler.steps import Description, Steps
 
 # Never inlined into their readers.
 ANCHORS = frozenset(["reduce", "dot_general", "concatenate", "pad", "scan", "scatter", "top_k"])
+# They move no data, or are written out where they are read.
+_NEVER_STORED = frozenset(["reshape", "constant", "shape_value"])
 # A use: the root that reads, and the index mappings on the way to it.
 Use = tuple[Value, tuple[int, ...]]
 # Two uses are as many as matter; a few more are kept because they may turn out to be one.
@@ -30,8 +34,12 @@ class Roots:
     reasons: dict[Value, str] = field(default_factory=dict)
 
 
-def find_roots(program: Program) -> Roots:
-    """The roots of a program."""
+def find_roots(program: Program, steps: Steps | None = None) -> Roots:
+    """The roots of a program.
+
+    Args:
+      steps: watches and limits which values are none, but computed where they are read.
+    """
     program = replace(program, ops=_live(program))
     required = _required(program)
     chosen = dict(required)
@@ -43,9 +51,26 @@ def find_roots(program: Program) -> Roots:
     for value, reason in list(chosen.items()):
         if reason == "several uses" and len(uses.get(value, ())) < 2:
             del chosen[value]
+    if steps is not None:
+        _limit_inlining(program, chosen, steps)
     found = Roots(reasons=chosen)
     found.roots = [op.result for op in program.ops if op.result in chosen]
     return found
+
+
+def _limit_inlining(program: Program, chosen: dict[Value, str], steps: Steps) -> None:
+    """Makes roots of the values that `steps` doesn't allow to be inlined."""
+    users = program.users()
+    for op in program.ops:
+        if op.result in chosen or op.kind in _NEVER_STORED:
+            continue
+        if not steps.allow("inline", op.kind, partial(_describe, op, users[op.result])):
+            chosen[op.result] = "inlined no more"
+
+
+def _describe(op: Op, readers: list[Op]) -> Description:
+    inside = "\n".join(str(reader) for reader in readers)
+    return f"{op}\n{inside}", f"{op.result} is computed where it is read", op.source
 
 
 def _live(program: Program) -> list[Op]:

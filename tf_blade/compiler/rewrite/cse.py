@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tf_blade.compiler.ir.program import Op, Program, Value
-from tf_blade.compiler.rewrite.rules import COMMUTATIVE, merge_sources
+from tf_blade.compiler.rewrite.rules import COMMUTATIVE, RewriteLog, merge_sources
+from tf_blade.compiler.steps import Description
 
 
-def share_common(program: Program) -> bool:
+def share_common(program: Program, log: RewriteLog | None = None) -> bool:
     """Replaces each op by an equal one before it, in place; says whether there were any.
 
     The op that stays takes the sources of both.
     """
+    log = log if log is not None else RewriteLog()
     first: dict[Hashable, Op] = {}
     replaced: dict[Value, Value] = {}
     kept: list[Op] = []
     for op in program.ops:
         op.operands = [replaced.get(v, v) for v in op.operands]
         same = first.setdefault(_key(op), op)
-        if same is op:
+        if same is op or not log.allow("cse", partial(_describe, op, same)):
             kept.append(op)
             continue
         same.source = merge_sources(same.source, op.source)
@@ -30,6 +33,11 @@ def share_common(program: Program) -> bool:
     program.ops = kept
     program.results = [replaced.get(v, v) for v in program.results]
     return bool(replaced)
+
+
+def _describe(op: Op, same: Op) -> Description:
+    sources = merge_sources(same.source, op.source)
+    return f"{same}\n{op}", f"{op.result} is {same.result}", sources
 
 
 def _key(op: Op) -> Hashable:

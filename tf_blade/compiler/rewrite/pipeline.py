@@ -29,19 +29,16 @@ def _rules(rules: RuleSet) -> Pass:
     return Pass(rules.name, rules.apply)
 
 
-def _whole(name: str, function: Callable[[Program], bool]) -> Pass:
-    def run(program: Program, log: RewriteLog) -> bool:
-        changed = function(program)
-        if changed:
-            log.applied[name] += 1
-        return changed
-
-    return Pass(name, run)
+def _drop_dead(program: Program, log: RewriteLog) -> bool:
+    changed = drop_dead(program)
+    if changed:
+        log.applied["dce"] += 1
+    return changed
 
 
 PIPELINE: tuple[Pass, ...] = (
     # What isn't needed needs no rewriting, and doesn't count as a use.
-    _whole("dce", drop_dead),
+    Pass("dce", _drop_dead),
     # Known values first: the identities after it look for constants.
     _rules(fold.rules),
     # Identities, then data movement: an identity gone brings two transposes together.
@@ -50,7 +47,7 @@ PIPELINE: tuple[Pass, ...] = (
     # Broadcasts sink below elementwise ops, which makes new constant subexpressions: next round.
     _rules(broadcasts.rules),
     # Equal ops become one before uses are counted for the epilogues.
-    _whole("cse", share_common),
+    Pass("cse", share_common),
     # Last, on canonical broadcasts: a bias is `broadcast_in_dim` of a vector, a relu `max` with 0.
     _rules(epilogue.rules),
 )

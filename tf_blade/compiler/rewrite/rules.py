@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from tf_blade.compiler.ir.ops import IrError, infer_type
 from tf_blade.compiler.ir.program import Op, Program, Value
 from tf_blade.compiler.ir.types import TensorType
 from tf_blade.compiler.rewrite.dce import drop_dead
+from tf_blade.compiler.steps import Description, Steps
 
 COMMUTATIVE = frozenset("add mul max min and or xor".split())
 # Characters of node names that a merged source keeps.
@@ -103,10 +105,21 @@ class Decline:
 
 @dataclass
 class RewriteLog:
-    """What happened: how often each rule applied, and why matches were declined."""
+    """What happened: how often each rule applied, and why matches were declined.
+
+    steps: watches and limits what is applied. None: everything is.
+    """
 
     applied: Counter[str] = field(default_factory=Counter)
     declined: Counter[tuple[str, str]] = field(default_factory=Counter)
+    steps: Steps | None = None
+
+    def allow(self, rule: str, describe: Callable[[], Description]) -> bool:
+        """Whether the rule may be applied now; it is counted if so."""
+        if self.steps is not None and not self.steps.allow("rewrite", rule, describe):
+            return False
+        self.applied[rule] += 1
+        return True
 
     def __str__(self) -> str:
         lines = [f"{count:5} {name}" for name, count in self.applied.most_common()]
@@ -161,6 +174,15 @@ class Match:
     def reshape(self, v: Value, shape: Sequence[Any]) -> Value:
         return v if v.type.shape == tuple(shape) else self.make("reshape", [v], shape=tuple(shape))
 
+    def describe(self, by: Value) -> Description:
+        """The matched ops, what replaces the last of them, and the nodes they came from."""
+        matched = dict.fromkeys(reversed(self._ops))
+        after = [str(new) for new in self.new_ops]
+        if by.op not in self.new_ops:
+            after.append(f"{self.root.result} is {by}")
+        sources = merge_sources(*(each.source for each in matched))
+        return "\n".join(map(str, matched)), "\n".join(after), sources
+
     def single_use(self, v: Value) -> bool:
         """Whether nothing but the matched ops reads the value: a rule that absorbs it would
         otherwise compute it twice."""
@@ -206,7 +228,7 @@ class RuleSet:
         changed = False
         for _ in range(MAX_SWEEPS):
             # A log of its own for each sweep: only the last one says what stays declined.
-            declined = RewriteLog()
+            declined = RewriteLog(steps=log.steps if log is not None else None)
             sweep = _Sweep(self, program, declined)
             again = sweep.run()
             changed |= again
@@ -275,8 +297,9 @@ class _Sweep:
                 outcome = rule.function(match)
                 if isinstance(outcome, Value) and outcome is not root.result:
                     _agree(rule, root, outcome, match)
-                    self.log.applied[rule.name] += 1
-                    return match, outcome
+                    if self.log.allow(rule.name, partial(match.describe, outcome)):
+                        return match, outcome
+                    return None
                 if isinstance(outcome, Decline):
                     self.log.declined[rule.name, outcome.reason] += 1
         return None
