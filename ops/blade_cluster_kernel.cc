@@ -1,4 +1,5 @@
 // The CPU kernel of BladeCluster.
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "gemm/packed_b.h"
 #include "host_standalone.h"
 #include "op_call.h"
+#include "pending_executable.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace {
@@ -49,7 +51,9 @@ class BladeClusterOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* ctx) override {
-    if (executable_ != nullptr) {
+    State state = state_.load(std::memory_order_acquire);
+    if (state == kPending && pending_->done()) state = Settle();
+    if (state == kReady) {
       const int status =
           blade::OpCall(ctx, inputs_, executable_->n_inputs(), &constants_, counters_)(
               [this](const BladeHost& host, void* call, const BladeTensor* inputs) {
@@ -60,43 +64,68 @@ class BladeClusterOp : public OpKernel {
         return;
       }
       CountFallback(executable_->Reason(status));
-    } else {
+    } else if (state == kRefused) {
       CountFallback(load_error_);
+    } else {
+      counters_->CountFallback("it is being compiled");  // as it should be: nothing to warn of
     }
     OP_REQUIRES_OK(ctx, fallback_->Run(ctx, inputs_));
   }
 
  private:
-  // Sets executable_, or load_error_. A model must load on a machine that can't run its code.
+  // Only kPending changes, once.
+  enum State { kPending, kReady, kRefused };
+
+  // Sets state_, and executable_ or load_error_. A model must load on a machine that can't run its
+  // code.
   void Load(OpKernelConstruction* ctx) {
     // Not GetAttr: it copies, and executables are large.
     const tensorflow::AttrValue* attr = tensorflow::AttrSlice(ctx->def()).Find("executable");
+    std::string key;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("pending", &key));
+    if (attr != nullptr && attr->s().empty() && !key.empty()) {
+      pending_ = blade::PendingExecutable::For(key);
+      if (pending_->done()) Settle();
+      return;
+    }
     if (attr == nullptr) {
       load_error_ = "the node has no executable";
-      return;
+    } else {
+      executable_ = blade::Executable::Load(attr->s(), &load_error_);
     }
-    executable_ = blade::Executable::Load(attr->s(), &load_error_);
-    if (executable_ == nullptr) return;
-    // Inputs after the executable's are there for the fallback.
-    if (executable_->n_inputs() > inputs_.size() ||
-        executable_->n_outputs() != ctx->num_outputs()) {
-      load_error_ = absl::StrCat("the executable has ", executable_->n_inputs(), " inputs and ",
-                                 executable_->n_outputs(), " outputs, the node ", inputs_.size(),
-                                 " and ", ctx->num_outputs());
-      executable_ = nullptr;
-      return;
+    state_ = Check();
+  }
+
+  // Takes what has come of the pending executable.
+  State Settle() {
+    tensorflow::mutex_lock lock(settling_);
+    if (state_.load(std::memory_order_relaxed) == kPending) {
+      executable_ = pending_->executable();
+      load_error_ = pending_->error();
+      state_.store(Check(), std::memory_order_release);
     }
-    load_error_ = Misfit(ctx);
+    return state_.load(std::memory_order_relaxed);
+  }
+
+  // Drops an executable that doesn't fit the node, and says so in load_error_.
+  State Check() {
+    if (executable_ != nullptr) load_error_ = Misfit();
     if (!load_error_.empty()) executable_ = nullptr;
+    return executable_ != nullptr ? kReady : kRefused;
   }
 
   // What the executable can't take or give, or "".
-  std::string Misfit(OpKernelConstruction* ctx) const {
+  std::string Misfit() const {
     const int n_inputs = executable_->n_inputs();
-    for (int i = 0; i < n_inputs + ctx->num_outputs(); ++i) {
+    // Inputs after the executable's are there for the fallback.
+    if (n_inputs > inputs_.size() || executable_->n_outputs() != num_outputs()) {
+      return absl::StrCat("the executable has ", n_inputs, " inputs and ", executable_->n_outputs(),
+                          " outputs, the node ", inputs_.size(), " and ", num_outputs());
+    }
+    for (int i = 0; i < n_inputs + num_outputs(); ++i) {
       const bool is_input = i < n_inputs;
       const int index = is_input ? i : i - n_inputs;
-      const DataType type = is_input ? inputs_.dtype(index) : ctx->output_type(index);
+      const DataType type = is_input ? inputs_.dtype(index) : output_type(index);
       // Lookups take strings, and variables by their resource.
       const bool looked_up = type == tensorflow::DT_STRING || type == tensorflow::DT_RESOURCE;
       if (blade::SizeOf(type) == 0 && !(is_input && looked_up)) {
@@ -114,6 +143,10 @@ class BladeClusterOp : public OpKernel {
   }
 
   std::string cluster_;
+  blade::PendingExecutable* pending_ = nullptr;
+  tensorflow::mutex settling_;
+  std::atomic<State> state_{kPending};
+  // Neither changes once state_ isn't kPending any more.
   std::shared_ptr<const blade::Executable> executable_;
   std::string load_error_;  // why executable_ is null
   std::unique_ptr<blade::PackedConstants> packed_;

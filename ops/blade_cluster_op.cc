@@ -12,6 +12,7 @@ REGISTER_OP("BladeCluster")
     .Attr("constant_inputs: list(int) = []")
     .Attr("output_shapes: list(shape) = []")
     .Attr("cluster: string = ''")
+    .Attr("pending: string = ''")
     .Attr("bound_types: list(type) = []")
     .Attr("bound_kinds: list(int) = []")
     .Attr("bound_indices: list(int) = []")
@@ -28,6 +29,8 @@ executable: The compiled subgraph with a header that names the processors it was
 constant_inputs: Indices of inputs that are the same tensor in every call.
 output_shapes: What is known of the outputs' shapes; empty when nothing is.
 cluster: The subgraph's name, for messages and counters.
+pending: Where `executable` is empty: the key of one that is compiled in this process meanwhile (see
+  cc/pending_executable.h). The subgraph itself runs until it is there.
 bound_types: Set in sessions only, as all bound_* are (see call_inputs.h): the types of all inputs,
   also of those that no edge brings.
 bound_kinds: What brings each of these.
