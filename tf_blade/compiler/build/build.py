@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -22,6 +23,7 @@ from tf_blade.errors import CompileError
 
 # A compiler that takes longer is given up on; the cluster then stays in TensorFlow.
 TIMEOUT_SECONDS = 600.0
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,19 @@ def build(
     return [r for r in results if r is not None]
 
 
+def build_one(
+    source: str,
+    *,
+    compiler: Compiler,
+    targets: Sequence[str],
+    cache_dir: Path,
+    stop: threading.Event,
+) -> Built | CompileError:
+    """`build` of one source, on the calling thread. Setting `stop` ends its compiler."""
+    builder = _Builder(compiler, tuple(t for t in ISAS if t in targets), (), stop)
+    return _one(builder, Cache(cache_dir), source)
+
+
 def _one(builder: _Builder, cache: Cache | None, source: str) -> Built | CompileError:
     key = builder.key(source)
     found = cache.get(key) if cache is not None else None
@@ -86,13 +101,18 @@ def _one(builder: _Builder, cache: Cache | None, source: str) -> Built | Compile
 
 class _Builder:
     def __init__(
-        self, compiler: Compiler, targets: tuple[str, ...], extra: tuple[str, ...]
+        self,
+        compiler: Compiler,
+        targets: tuple[str, ...],
+        extra: tuple[str, ...],
+        stop: threading.Event | None = None,
     ) -> None:
         if not targets:
             raise CompileError("no CPU target to compile for")
         self.compiler = compiler
         self.targets = targets
         self.extra = extra
+        self.stop = stop
 
     def key(self, source: str) -> str:
         """A hash of everything that the executable depends on."""
@@ -130,22 +150,32 @@ class _Builder:
 
     def _run(self, command: list[str], folder: str) -> None:
         try:
-            done = subprocess.run(
+            with subprocess.Popen(
                 [*command, *self.extra],
                 cwd=folder,
-                capture_output=True,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 text=True,
-                timeout=TIMEOUT_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise CompileError(
-                f"{self.compiler.name} took more than {TIMEOUT_SECONDS:.0f} s"
-            ) from None
+            ) as process:
+                messages = self._wait(process)
         except OSError as error:
             raise CompileError(f"{self.compiler.name} can't be run: {error.strerror}") from error
-        if done.returncode != 0:
-            raise CompileError(f"{self.compiler.name}: {first_message(done.stderr)}")
+        if process.returncode != 0:
+            raise CompileError(f"{self.compiler.name}: {first_message(messages)}")
+
+    def _wait(self, process: subprocess.Popen[str]) -> str:
+        """What the compiler says. Raises CompileError when it has to be ended."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while True:
+            try:
+                return process.communicate(timeout=_POLL_SECONDS)[1]
+            except subprocess.TimeoutExpired:
+                stopped = self.stop is not None and self.stop.is_set()
+                if not stopped and time.monotonic() < deadline:
+                    continue
+                process.kill()
+                reason = "was stopped" if stopped else f"took more than {TIMEOUT_SECONDS:.0f} s"
+                raise CompileError(f"{self.compiler.name} {reason}") from None
 
 
 def first_message(text: str) -> str:
