@@ -25,9 +25,10 @@ from tests.compiler.random_programs.case import Case, with_special_values
 from tests.compiler.random_programs.maker import DTYPES, Maker
 from tf_blade.compiler.ir.types import DType
 
-__all__ = ["Case", "cases", "with_special_values"]
+__all__ = ["STEPS", "Case", "cases", "with_special_values"]
 
-_STEPS: list[Callable[[Maker], None]] = [
+# One is chosen again and again; those listed twice come twice as often.
+STEPS: list[Callable[[Maker], None]] = [
     *[elementwise.arithmetic] * 4,
     *[elementwise.function] * 3,
     *[elementwise.simple_unary] * 2,
@@ -74,5 +75,5 @@ def cases(
     for _ in range(draw(st.integers(1, 4))):
         maker.param()
     for _ in range(draw(st.integers(min_ops, max_ops))):
-        draw(st.sampled_from(_STEPS))(maker)
+        draw(st.sampled_from(STEPS))(maker)
     return maker.finish()

@@ -30,7 +30,7 @@ def reduce(m: Maker) -> None:
     kind = m.choose(["sum", "max", "min", "prod"])
     if kind in ("max", "min"):
         # The neutral element of an empty maximum is infinite.
-        if dtype.is_float and math.prod(m.sizes(m.shape(x))) == 0:
+        if dtype.is_float and m.may_be_empty(x):
             return
         result = m.rounded(dtype, fact, 0) if dtype.is_float else m.rounded(dtype, Fact(math.inf))
     elif kind == "prod":

@@ -80,6 +80,10 @@ class Maker:
     def fits(self, shape: Shape) -> bool:
         return len(shape) <= MAX_RANK and math.prod(self.sizes(shape)) <= MAX_SIZE
 
+    def may_be_empty(self, value: Value) -> bool:
+        """Whether the tensor may have no elements in a run."""
+        return 0 in self.sizes(self.shape(value))
+
     def keep(self, value: Value, fact: Fact) -> Value:
         self.facts[value] = fact
         if value not in self.values:
@@ -110,7 +114,7 @@ class Maker:
                 self.builder.same_dim(self.symbols[index], own, "sizes that belong together")
             else:
                 self.symbols[index] = own
-        self.inputs.append(self._data(dtype, sizes))
+        self.inputs.append(param_data(self.random, dtype, sizes))
         self.keep(value, param_fact(dtype))
 
     def element(self, value: int) -> sympy.Symbol:
@@ -124,18 +128,9 @@ class Maker:
         self.bindings[symbol] = value
         return symbol
 
-    def _data(self, dtype: DType, sizes: list[int]) -> np.ndarray:
-        if dtype is DType.BOOL:
-            return np.asarray(self.random.random(sizes) < 0.5)
-        if dtype.is_float:  # quarters in [-2, 2]
-            return np.asarray(self.random.integers(-8, 9, sizes) / 4, dtype.numpy)
-        lowest = -9 if dtype.is_signed else 0
-        return np.asarray(self.random.integers(lowest, 10, sizes), dtype.numpy)
-
     def constant(self, dtype: DType, shape: Sequence[int] = ()) -> Value:
-        return self.keep(
-            self.builder.constant(self._data(dtype, list(shape)), dtype), param_fact(dtype)
-        )
+        data = param_data(self.random, dtype, list(shape))
+        return self.keep(self.builder.constant(data, dtype), param_fact(dtype))
 
     # -- results --------------------------------------------------------------------------
 
@@ -176,6 +171,16 @@ class Maker:
             return fact
         error = fact.error + ulps * EPSILON[dtype] * (fact.bound + 2.0**-20)
         return Fact(fact.bound, error)
+
+
+def param_data(random: np.random.Generator, dtype: DType, sizes: Sequence[int]) -> np.ndarray:
+    """Elements for a parameter; `param_fact` is true of them."""
+    if dtype is DType.BOOL:
+        return np.asarray(random.random(sizes) < 0.5)
+    if dtype.is_float:  # quarters in [-2, 2]
+        return np.asarray(random.integers(-8, 9, sizes) / 4, dtype.numpy)
+    lowest = -9 if dtype.is_signed else 0
+    return np.asarray(random.integers(lowest, 10, sizes), dtype.numpy)
 
 
 def param_fact(dtype: DType) -> Fact:
