@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tf_blade.config import Config as Config
     from tf_blade.errors import CompilerNotFoundError as CompilerNotFoundError
     from tf_blade.errors import ConfigError as ConfigError
+    from tf_blade.errors import DumpError as DumpError
     from tf_blade.errors import InputError as InputError
     from tf_blade.errors import MismatchError as MismatchError
     from tf_blade.errors import OutputExistsError as OutputExistsError
@@ -40,6 +41,7 @@ _HOME = {
     (
         "CompilerNotFoundError",
         "ConfigError",
+        "DumpError",
         "InputError",
         "MismatchError",
         "OutputExistsError",

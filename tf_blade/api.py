@@ -24,7 +24,7 @@ from tf_blade.original import Original
 from tf_blade.output_dir import atomic_output, check_output
 from tf_blade.progress import Progress, silent
 from tf_blade.report import LARGE_PROTO_BYTES, REPORT_FILE, CheckReport, Report, SignatureReport
-from tf_blade.runner import Model
+from tf_blade.runner import Model, first_line
 from tf_blade.sources import Source, open_source
 from tf_blade.timing import worth_keeping
 from tf_blade.trial import require_survival
@@ -204,6 +204,8 @@ class _Job:
             else:
                 before = _fallbacks()
                 try:
+                    if self.config.dump_dir and plans:
+                        self._record(staging, plans, report)
                     self._check(models, plans, report)
                     if self._times:
                         self._choose_faster(models, plans, no_session, staging, report)
@@ -253,6 +255,18 @@ class _Job:
         for name in self.original.signatures:
             if name not in known:
                 report.signatures.append(SignatureReport(name))
+
+    def _record(self, staging: Path, plans: Mapping[str, FeedPlan], report: Report) -> None:
+        """Adds the clusters' inputs to the dump, before a failing check can end the run."""
+        from tf_blade.dump.read import read_dump
+        from tf_blade.dump.record import record_inputs
+
+        assert self.config.dump_dir is not None
+        try:
+            dump = read_dump(self.config.dump_dir)
+            record_inputs(staging, self.original.tags, plans, dump, self.progress)
+        except Exception as error:  # what the dump lacks doesn't make the model worse
+            report.warnings.append(f"The dump has no recorded inputs: {first_line(error)}.")
 
     # -- checking -------------------------------------------------------------------------
 

@@ -31,6 +31,10 @@ class ConfigError(InputError):
     """An unknown configuration key or a value outside its range."""
 
 
+class DumpError(InputError):
+    """A dump that doesn't exist, isn't whole, is of another version, or can't be written."""
+
+
 class OutputExistsError(InputError):
     """The output folder exists and overwrite=True was not given."""
 

@@ -22,7 +22,9 @@ from tf_blade.compiler.build import Built
 from tf_blade.compiler.fuse import Plan
 from tf_blade.compiler.ir.program import Op
 from tf_blade.config import Config
+from tf_blade.dump.write import DumpWriter
 from tf_blade.errors import CompileError, UnsupportedError
+from tf_blade.feature_column.text import encode
 from tf_blade.feature_column.vocabularies import Vocabularies
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
@@ -64,6 +66,7 @@ def optimize_saved_model(
     from tf_blade.library import load_ops
 
     load_ops()  # an optimised model may come in again, and BladeCluster's types are needed
+    dump = DumpWriter(config.dump_dir, config, source_dir) if config.dump_dir else None
     progress("read the model")
     bundle = saved_model.read(source_dir)
     # Only the MetaGraph that the check will run; others are carried as they are.
@@ -78,7 +81,7 @@ def optimize_saved_model(
         if id(region.meta) not in vocabularies:
             vocabularies[id(region.meta)] = Vocabularies(region.meta, source_dir)
         first = sum(item.clusters_found for item in work), sum(len(item.lookups) for item in work)
-        work.append(_Work.start(region, budget, vocabularies[id(region.meta)], config, first))
+        work.append(_Work.start(region, budget, vocabularies[id(region.meta)], config, first, dump))
     sources = [source for item in work for source in item.sources()]
     compiled = executables.compile_sources(sources, config, progress)
     report = Report(
@@ -120,6 +123,7 @@ class _Work:
         vocabularies: Vocabularies,
         config: Config,
         first: tuple[int, int],
+        dump: DumpWriter | None,
     ) -> _Work:
         """Runs the graph passes, raises lookups, finds clusters and lowers them.
 
@@ -146,6 +150,10 @@ class _Work:
         graph = raised.graph
         columns = [ColumnReport(c.name, c.kind, c.fused, c.reason) for c in raised.columns]
         work = cls(region, len(original), graph, types, raised.lookups, columns)
+        if dump is not None:
+            for lookup in work.lookups:
+                nodes = graph.library[lookup.call.fallback]
+                dump.lookup(lookup.name, nodes, encode(lookup.call.lookup), lookup.source)
         clusters, work.left_out = find_clusters(
             graph,
             types,
@@ -157,7 +165,7 @@ class _Work:
         todo = clusters[::-1]
         while todo:
             cluster = todo.pop()
-            pieces = work._lower(cluster, config)
+            pieces = work._lower(cluster, dump)
             todo.extend(reversed(pieces))
         return work
 
@@ -166,11 +174,11 @@ class _Work:
         found = [lookup.source for lookup in self.lookups if lookup.source]
         return found + [lowered.source for lowered in self.lowered]
 
-    def _lower(self, cluster: Cluster, config: Config) -> list[Cluster]:
+    def _lower(self, cluster: Cluster, dump: DumpWriter | None) -> list[Cluster]:
         """Lowers a cluster; if a node refuses, returns what is left without it."""
         outlined = outline(self.graph, self.types, cluster)
         try:
-            self.lowered.append(lower_cluster(outlined, self.types, config.dump_dir))
+            self.lowered.append(lower_cluster(outlined, self.types, dump))
             return []
         except UnsupportedError as error:
             if error.node not in cluster.members:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 from tf_blade.clustering import Outlined
 from tf_blade.compiler.emit import emit
@@ -11,11 +11,16 @@ from tf_blade.compiler.fuse import Plan, plan
 from tf_blade.compiler.ir.program import Program
 from tf_blade.compiler.ir.verifier import verify
 from tf_blade.compiler.lower import lower_graph, supports
-from tf_blade.compiler.rewrite import rewrite
-from tf_blade.graph.graph import TensorRef
+from tf_blade.compiler.rewrite import RewriteLog, rewrite
+from tf_blade.compiler.schedule import schedule
+from tf_blade.compiler.steps import Steps
+from tf_blade.dump import layout
+from tf_blade.dump.write import DumpWriter
+from tf_blade.errors import UnsupportedError
+from tf_blade.graph.graph import Graph, TensorRef
 from tf_blade.graph.shapes import Types
 
-__all__ = ["LoweredCluster", "lower_cluster", "supports"]
+__all__ = ["Compiled", "LoweredCluster", "compile_function", "lower_cluster", "supports"]
 
 
 @dataclass(frozen=True)
@@ -39,32 +44,80 @@ class LoweredCluster:
         return self.outlined.cluster.name
 
 
-def lower_cluster(outlined: Outlined, types: Types, dump_dir: str | None = None) -> LoweredCluster:
+@dataclass(frozen=True)
+class Compiled:
+    """What a function becomes: the program after the rewrites, the kernels, their C++ source."""
+
+    program: Program
+    plan: Plan
+    source: str
+
+
+def lower_cluster(
+    outlined: Outlined, types: Types, dump: DumpWriter | None = None
+) -> LoweredCluster:
     """Lowers, rewrites, fuses and prints one cluster.
 
     Args:
       outlined: the cluster.
       types: of the graph that it was cut from.
-      dump_dir: write the program after each stage and the source to a folder in there.
+      dump: takes the cluster, the program after each stage, the changes made, and the source.
 
     Raises: UnsupportedError, naming the node, for what has no lowering.
     """
-    name = outlined.cluster.name
-    dump = _Dump(dump_dir, name)
-    dump.write("nodes.pbtxt", outlined.function.to_function_def())
-    program = lower_graph(
-        outlined.function, _function_types(outlined, types), name, set(outlined.constant_inputs)
-    )
-    dump.write("1_lowered.ir", program)
+    own = _function_types(outlined, types)
+    name, constants = outlined.cluster.name, outlined.constant_inputs
+    if dump is None:
+        made = compile_function(outlined.function, own, name, constants)
+        return LoweredCluster(outlined, made.program, made.plan, made.source)
+    writer, steps = dump.cluster(outlined, own), Steps()
+    try:
+        made = compile_function(outlined.function, own, name, constants, steps, writer.write)
+    except UnsupportedError:
+        writer.discard()  # what is left of it will be other clusters
+        raise
+    writer.steps(steps)
+    return LoweredCluster(outlined, made.program, made.plan, made.source)
+
+
+def compile_function(
+    function: Graph,
+    types: Types,
+    name: str,
+    constants: Collection[int],
+    steps: Steps | None = None,
+    write: Callable[[str, object], None] | None = None,
+) -> Compiled:
+    """Takes a cluster's function through the stages of the compiler, up to C++.
+
+    Args:
+      function: the cluster's body.
+      types: of all its tensors.
+      name: the program's.
+      constants: arguments that are the same tensor in every call.
+      steps: watches and limits the changes made to the program. None: all are made.
+      write: takes the text of each stage, with the name of its file in a dump.
+
+    Raises: UnsupportedError, naming the node, for what has no lowering.
+    """
+    write = write or _nowhere
+    program = lower_graph(function, types, name, constants)
+    write(layout.LOWERED, program)
     verify(program)
-    program = rewrite(program)
-    dump.write("2_rewritten.ir", program)
+    program = rewrite(program, RewriteLog(steps=steps))
+    write(layout.REWRITTEN, program)
     verify(program)
-    kernels = plan(program)
-    dump.write("3_fused.txt", kernels)
+    kernels = plan(program, steps)
+    write(layout.FUSED, kernels)
+    if write is not _nowhere:
+        write(layout.SCHEDULED, schedule(kernels))
     source = emit(program, kernels)
-    dump.write("4_kernels.cc", source)
-    return LoweredCluster(outlined, program, kernels, source)
+    write(layout.KERNELS, source)
+    return Compiled(program, kernels, source)
+
+
+def _nowhere(name: str, content: object) -> None:
+    """Drops the text of a stage."""
 
 
 def _function_types(outlined: Outlined, types: Types) -> Types:
@@ -79,16 +132,3 @@ def _function_types(outlined: Outlined, types: Types) -> Types:
             for i in range(len(function.output_dtypes(node))):
                 found[TensorRef(node.name, i)] = types[TensorRef(node.name, i)]
     return found
-
-
-class _Dump:
-    """A folder with everything about one cluster; writes nothing when there is none."""
-
-    def __init__(self, dump_dir: str | None, cluster: str) -> None:
-        self._folder = Path(dump_dir) / cluster if dump_dir else None
-        if self._folder:
-            self._folder.mkdir(parents=True, exist_ok=True)
-
-    def write(self, name: str, content: object) -> None:
-        if self._folder:
-            (self._folder / name).write_text(f"{content}\n", encoding="utf-8")

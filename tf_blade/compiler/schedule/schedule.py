@@ -19,16 +19,20 @@ from tf_blade.compiler.schedule.memory import Memory, Slot, plan_memory
 from tf_blade.compiler.schedule.scan import scan_kernel
 from tf_blade.compiler.schedule.scatter import scatter_kernel
 from tf_blade.compiler.schedule.split import split_columns, split_rows
+from tf_blade.compiler.schedule.text import schedule_text
 from tf_blade.compiler.schedule.top_k import top_k_kernel
 
 
 @dataclass
 class Schedule:
-    """What a run does, step by step, and where values live."""
+    """What a run does, step by step, and where values live. `str(schedule)` is its text."""
 
     plan: Plan
     memory: Memory
     steps: list[Step]
+
+    def __str__(self) -> str:
+        return schedule_text(self)
 
 
 def schedule(plan: Plan) -> Schedule:
