@@ -154,5 +154,5 @@ def _resizes() -> Iterator[Case]:
                         lambda x, op=op, attrs=attrs, size=size: raw(op, **attrs)(x, size),
                         image,
                         absolute=0 if op == "ResizeNearestNeighbor" else 1e-5,
-                        sizes=(1, 2, 3, 8),
+                        sizes=(0, 1, 2, 3, 8),
                     )

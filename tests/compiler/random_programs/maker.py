@@ -100,6 +100,8 @@ class Maker:
         choices: list[Any] = [1, 2, 3, 4, 8]
         choices += [("symbol", i) for i in range(len(self.symbol_sizes))] * 3
         picks = [self.choose(choices) for _ in range(self.integer(0, 3))]
+        while math.prod(self._size(p) for p in picks) > MAX_SIZE:
+            picks.pop()
         value = self.builder.param(dtype, [None if isinstance(p, tuple) else p for p in picks])
         sizes = []
         for axis, pick in enumerate(picks):
@@ -116,6 +118,9 @@ class Maker:
                 self.symbols[index] = own
         self.inputs.append(param_data(self.random, dtype, sizes))
         self.keep(value, param_fact(dtype))
+
+    def _size(self, pick: Any) -> int:
+        return self.symbol_sizes[pick[1]] if isinstance(pick, tuple) else int(pick)
 
     def element(self, value: int) -> sympy.Symbol:
         """A symbol for the element of a new i32[1] parameter, with this value."""

@@ -21,6 +21,7 @@ def _sizes(b: Builder, images: Value, size: Value) -> list[tuple[int, int]]:
     found = [(old, new) for old, new in pairs if isinstance(old, int) and isinstance(new, int)]
     if len(found) < 2 or any(n < 1 for pair in found for n in pair):
         raise UnsupportedError("the image's old and new size must be known", b.source)
+    b.require_le(1, b.shape(images)[3], "an image has at least one channel")
     return found
 
 
