@@ -1,6 +1,7 @@
 # make demo   a census model trained, optimised, checked and timed
 # make test   lint, types, formatting, then the tests
-# Both do their own set-up; `make venv` stops after it. PYTHON chooses the interpreter (3.10-3.13).
+# make fuzz   random graphs for MINUTES=5, compared with TensorFlow; FUZZ_FLAGS="--seed 1"
+# All do their own set-up; `make venv` stops after it. PYTHON chooses the interpreter (3.10-3.13).
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,7 +13,7 @@ BUILD_STAMP := build/.stamp
 PY_DIRS := $(wildcard tf_blade feature_column benchmarks examples tests setup.py)
 CXX_SOURCES := $(shell find cc ops -name '*.cc' -o -name '*.h')
 # The header of generated code lives with the printer of that code.
-CXX_FORMATTED := $(CXX_SOURCES) $(shell find tf_blade/compiler -name '*.h')
+CXX_FORMATTED := $(CXX_SOURCES) $(shell find tf_blade/compiler -name '*.h') $(wildcard examples/cpp/*.cc)
 BUILT := $(wildcard tf_blade/_lib/libtf_blade_ops.so)
 # CMake, Ninja and the like come from the virtual environment where the machine has none.
 IN_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
@@ -22,7 +23,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # Two test processes: TensorFlow uses every core in each, and each needs about a gigabyte.
 PYTEST_FLAGS ?= -q -n 2 --dist loadfile
 
-.PHONY: demo test lint check fmt venv build clean distclean FORCE
+MINUTES ?= 5
+FUZZ_FLAGS ?=
+
+.PHONY: demo test lint check fuzz fmt venv build clean distclean FORCE
 .DEFAULT_GOAL := demo
 
 demo: $(BUILD_STAMP)
@@ -38,6 +42,9 @@ lint: $(DEV_STAMP)
 
 check: $(DEV_STAMP) $(BUILD_STAMP)
 	$(IN_VENV) python -m pytest $(PYTEST_FLAGS)
+
+fuzz: $(DEV_STAMP) $(BUILD_STAMP)
+	$(IN_VENV) python -m tests.fuzz --minutes $(MINUTES) $(FUZZ_FLAGS)
 
 fmt: $(DEV_STAMP)
 	$(BIN)/ruff check --fix .

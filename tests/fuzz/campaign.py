@@ -158,6 +158,8 @@ def fuzz_seed(folder: Path, number: int, end: float, count: int = BATCH) -> Summ
     try:
         run()
     except Exception as error:
+        if not failed:
+            raise  # the generator's own mistake
         name = f"failure_{number}"
         summary.failures[name] = _write(folder, name, failed[-1], error)
     for suffix in (".pbtxt", ".json"):

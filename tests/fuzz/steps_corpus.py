@@ -6,22 +6,24 @@ its arguments. What comes out may be of any size, so it is brought into the boun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tests.compiler.cases import CASES
+from tests.compiler.harness import trace
 from tests.compiler.random_programs.maker import EPSILON, MAX_RANK, MAX_SIZE, Fact
 from tests.compiler.values import Arg, Case, anything, finite
 from tests.fuzz.graph_maker import Call, GraphMaker
-from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.ir.types import DType
 
 NAMES = sorted(CASES)
 LIMIT = 4.0  # floats are clipped to +-LIMIT
+_DTYPES = [d.numpy for d in DType]
 SLACK = 4.0  # fused and alone, an op may round differently
 
 
@@ -33,18 +35,19 @@ def corpus(m: GraphMaker) -> None:
     sizes = [n for n in case.sizes if n > 0] or list(case.sizes)
     dims = {f"{case.name}/{len(m.named)}/{n}": m.choose(sizes) for n in case.named_dims}
     full = dict(zip(case.named_dims, dims, strict=True))  # its own name of a dim -> the graph's
+    concrete = _traced(case)
+    static = [x.shape for x in tf.nest.flatten(concrete.structured_outputs)]
+    if any(shape.rank is None or shape.rank > MAX_RANK for shape in static):
+        return
     outputs = _sample(m, case, {n: dims[full[n]] for n in full})
     if outputs is None:
         return
     inputs = [_argument(m, arg, full, dims) for arg in case.args]
-    static = _static_shapes(case, inputs)
-    if static is None:
-        return
     results = []
     for array, shape in zip(outputs, static, strict=True):
         dtype = DType.from_numpy(array.dtype)
         fact = _fact(case, dtype)
-        results.append(m.foreign(dtype, shape, fact, list(array.shape)))
+        results.append(m.foreign(dtype, shape.as_list(), fact, list(array.shape)))
     function = case.function
 
     def build(tensors: list[Any], bodies: list[Any]) -> Sequence[Any]:
@@ -65,14 +68,18 @@ def _sample(m: GraphMaker, case: Case, dims: dict[str, int]) -> list[np.ndarray]
         values = np.asarray(arg.values(rng, shape, DType(arg.dtype).numpy, dims))
         arrays.append(values.astype(DType(arg.dtype).numpy).reshape(shape))
     try:
-        outputs = tf.nest.flatten(case.function(*(tf.constant(a) for a in arrays)))
-    except (tf.errors.OpError, ValueError, TypeError):
+        outputs = _traced(case)(*(tf.constant(a) for a in arrays))
+    except tf.errors.OpError:
         return None
-    found = [x.numpy() for x in outputs]
-    for x in found:
-        if x.dtype not in (d.numpy for d in DType) or x.ndim > MAX_RANK or x.size > MAX_SIZE:
-            return None
+    found = [x.numpy() for x in tf.nest.flatten(outputs)]
+    if any(x.dtype not in _DTYPES or x.size > MAX_SIZE for x in found):
+        return None
     return found
+
+
+@functools.cache
+def _traced(case: Case) -> Any:
+    return trace(case.function, case.args)
 
 
 def _argument(m: GraphMaker, arg: Arg, full: dict[str, str], dims: dict[str, int]) -> Value:
@@ -119,24 +126,6 @@ def _same(m: GraphMaker, value: Value, arg: Arg, full: dict[str, str]) -> bool:
     return True
 
 
-def _static_shapes(case: Case, inputs: Sequence[Value]) -> list[list[Dim | None]] | None:
-    """What TensorFlow knows of the results' shapes while it builds the graph."""
-    with tf.Graph().as_default():
-        made = [
-            tf.compat.v1.placeholder(
-                v.type.dtype.numpy, [n if isinstance(n, int) else None for n in v.type.shape]
-            )
-            for v in inputs
-        ]
-        try:
-            outputs = tf.nest.flatten(case.function(*made))
-        except (ValueError, TypeError):
-            return None
-    if any(x.shape.rank is None for x in outputs):
-        return None
-    return [x.shape.as_list() for x in outputs]
-
-
 def _fact_of_input(arg: Arg, dtype: DType) -> Fact:
     return Fact(16.0, 0, 60) if dtype.is_float else Fact(9)
 
@@ -164,6 +153,3 @@ def _tame(m: GraphMaker, result: Value) -> None:
     )
     zero = b.splat(0, dtype, b.shape(clipped))
     m.keep(b.select(b.unary("is_nan", clipped), zero, clipped), fact)
-
-
-STEPS: list[Callable[[GraphMaker], None]] = [corpus]

@@ -20,7 +20,7 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
-from tensorflow.core.protobuf import config_pb2, saved_model_pb2
+from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, saved_model_pb2
 
 from tests.fuzz.case import Feeds, FuzzCase
 from tf_blade import Config, library, optimizer
@@ -134,14 +134,21 @@ def _saved_model(case: FuzzCase) -> saved_model_pb2.SavedModel:
     meta.graph_def.CopyFrom(case.graph_def)
     signature = meta.signature_def[SIGNATURE]
     signature.method_name = "tensorflow/serving/predict"
-    about = tf.compat.v1.saved_model.build_tensor_info
     with tf.Graph().as_default() as graph:
         tf.graph_util.import_graph_def(case.graph_def, name="")
         for name in case.runs[0]:
-            signature.inputs[name].CopyFrom(about(graph.get_tensor_by_name(f"{name}:0")))
+            signature.inputs[name].CopyFrom(_about(graph.get_tensor_by_name(f"{name}:0")))
         for i, name in enumerate(case.fetches):
-            signature.outputs[f"y{i}"].CopyFrom(about(graph.get_tensor_by_name(name)))
+            signature.outputs[f"y{i}"].CopyFrom(_about(graph.get_tensor_by_name(name)))
     return model
+
+
+def _about(tensor: tf.Tensor) -> meta_graph_pb2.TensorInfo:
+    return meta_graph_pb2.TensorInfo(
+        name=tensor.name,
+        dtype=tensor.dtype.as_datatype_enum,
+        tensor_shape=tensor.shape.as_proto(),
+    )
 
 
 def _session(graph_def: graph_pb2.GraphDef, *, grappler: bool = True) -> Any:
