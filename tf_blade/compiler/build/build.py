@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import threading
@@ -156,6 +157,7 @@ class _Builder:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
+                start_new_session=self.stop is not None,  # it has children of its own
             ) as process:
                 messages = self._wait(process)
         except OSError as error:
@@ -173,6 +175,8 @@ class _Builder:
                 stopped = self.stop is not None and self.stop.is_set()
                 if not stopped and time.monotonic() < deadline:
                     continue
+                if self.stop is not None:
+                    os.killpg(process.pid, signal.SIGKILL)
                 process.kill()
                 reason = "was stopped" if stopped else f"took more than {TIMEOUT_SECONDS:.0f} s"
                 raise CompileError(f"{self.compiler.name} {reason}") from None

@@ -1,0 +1,120 @@
+"""Compiling in the background: each distinct source once in a process."""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import threading
+from collections import Counter
+from dataclasses import dataclass
+
+from tf_blade.compiler.build import Built, Compiler, build_one
+from tf_blade.config import Config
+from tf_blade.just_in_time.bridge import Bridge
+
+# Each holds some 50 kB for as long as the process lives.
+MAX_EXECUTABLES = 2000
+
+
+class TooMany(Exception):
+    """The process holds as many executables as it may."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many executables are there, are to come, and failed (by reason)."""
+
+    compiled: int
+    pending: int
+    failed: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Job:
+    key: str
+    source: str
+    compiler: Compiler
+    config: Config
+
+
+class Executables:
+    """The executables of a process, by key. Thread-safe."""
+
+    def __init__(self, bridge: Bridge, stop: threading.Event) -> None:
+        """Setting `stop` ends the compilers that run, and the threads."""
+        self._bridge = bridge
+        self._stop = stop
+        self._changed = threading.Condition()
+        self._results: dict[str, str | None] = {}  # "" is success, None that it is to come
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._threads = 0
+
+    def want(self, source: str, compiler: Compiler, config: Config) -> str:
+        """The key of the source's executable, which is compiled if it isn't yet.
+
+        Raises: TooMany.
+        """
+        parts = (source, str(compiler), *config.cpu_targets)
+        key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        with self._changed:
+            if key in self._results:
+                return key
+            if len(self._results) >= MAX_EXECUTABLES:
+                raise TooMany
+            self._results[key] = None
+            pending = sum(result is None for result in self._results.values())
+            if self._threads < min(config.job_count, pending):
+                self._threads += 1
+                name = f"tf-blade-compile-{self._threads}"
+                # A daemon: the end of the process doesn't wait for it.
+                threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._jobs.put(_Job(key, source, compiler, config))
+        return key
+
+    def wait(self, keys: list[str]) -> None:
+        """Returns when all of them are there or have failed, or the process ends."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._stop.is_set() or all(self._results[k] is not None for k in keys)
+            )
+
+    def wake(self) -> None:
+        """Lets those who wait see that the process ends."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def counts(self) -> Counts:
+        """What has become of all so far."""
+        with self._changed:
+            results = list(self._results.values())
+        return Counts(
+            compiled=results.count(""),
+            pending=results.count(None),
+            failed=dict(Counter(result for result in results if result)),
+        )
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            job = self._jobs.get()
+            try:
+                error = self._compile(job)
+            except Exception as problem:  # whatever it is, others must not wait for ever
+                error = f"{type(problem).__name__}: {problem}"
+            if error:
+                self._bridge.fail(job.key, f"it did not compile: {error}")
+            with self._changed:
+                self._results[job.key] = error
+                self._changed.notify_all()
+
+    def _compile(self, job: _Job) -> str:
+        """Compiles and hands over; returns why it failed, or ""."""
+        result = build_one(
+            job.source,
+            compiler=job.compiler,
+            targets=job.config.cpu_targets,
+            cache_dir=job.config.cache_path,
+            stop=self._stop,
+        )
+        if isinstance(result, Built):
+            return self._bridge.finish(job.key, result.executable)
+        return str(result)

@@ -1,0 +1,190 @@
+"""The thread that answers TensorFlow, switching it on and off, and the end of the process."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tf_blade import machine
+from tf_blade.compiler.build import Compiler, find_compiler
+from tf_blade.config import Config
+from tf_blade.errors import RuntimeLibraryError
+from tf_blade.just_in_time.bridge import Bridge, Message
+from tf_blade.just_in_time.compile_graph import CompiledGraph, compile_graph
+from tf_blade.just_in_time.executables import MAX_EXECUTABLES, Executables, TooMany
+from tf_blade.just_in_time.graphs import LeftAlone, receive
+from tf_blade.just_in_time.shapes import SeenShapes
+from tf_blade.just_in_time.stats import Book, JitStats
+
+_log = logging.getLogger("tf_blade")
+
+# At the end of the process; what is still at work then is left behind.
+_SECONDS_TO_END = 2.0
+
+
+def enable(wait: bool = False, *, config: Config | None = None) -> None:
+    """Compiles the graphs that TensorFlow makes in this process from now on, in all threads.
+
+    That is: tf.functions when a trace of them runs for the first time, and each new set of feeds
+    and fetches of a tf.compat.v1.Session. A trace that has run before stays as it is; a new one of
+    the same function is compiled. Call it again to change the options.
+
+    Args:
+      wait: have the first call wait until its code is there. By default it runs the original
+        meanwhile, and so do later calls until then.
+      config: `compiler`, `jobs`, `cache_dir`, `lookups` and `repeated_rows` count here; code is
+        generated for this machine's CPU only.
+
+    Raises: CompilerNotFoundError if there is no C++ compiler; RuntimeLibraryError if the op library
+      can't be used, another plug-in is in the way, or no code is generated for this CPU.
+    """
+    _service().enable(wait, config or Config())
+
+
+def disable() -> None:
+    """Leaves graphs that TensorFlow makes from now on alone. Compiled ones go on as they are."""
+    if _running is not None:
+        _running.disable()
+
+
+@contextlib.contextmanager
+def jit(wait: bool = False, *, config: Config | None = None) -> Iterator[None]:
+    """`enable` for the time of a `with` block; then as it was before. It counts for all threads.
+
+    Raises: as `enable`.
+    """
+    service = _service()
+    before = service.options
+    service.enable(wait, config or Config())
+    try:
+        yield
+    finally:
+        service.restore(before)
+
+
+def jit_stats() -> JitStats:
+    """What has become of the graphs of this process so far."""
+    return JitStats() if _running is None else _running.stats()
+
+
+@dataclass(frozen=True)
+class _Options:
+    wait: bool
+    config: Config
+    compiler: Compiler
+
+
+class _Service:
+    """There is one in a process, from the first `enable` on."""
+
+    def __init__(self) -> None:
+        self._bridge = Bridge()
+        self._stop = threading.Event()
+        self._executables = Executables(self._bridge, self._stop)
+        self._book = Book()
+        self._shapes = SeenShapes()
+        self._lock = threading.Lock()
+        self.options: _Options | None = None  # None: off
+        self._thread = threading.Thread(target=self._work, name="tf-blade-jit", daemon=True)
+        self._thread.start()
+        atexit.register(self._end)
+        # A child process has none of the threads.
+        os.register_at_fork(after_in_child=lambda: self._bridge.accept(False))
+
+    def enable(self, wait: bool, config: Config) -> None:
+        target = machine.cpu_target()
+        if not target:
+            raise RuntimeLibraryError(
+                f"no code can be generated for this CPU ({machine.cpu_model()}): it needs AVX2, or "
+                "to be an AArch64 processor"
+            )
+        options = _Options(
+            wait,
+            dataclasses.replace(config, cpu_targets=(target,)),
+            find_compiler(config.compiler),
+        )
+        self.restore(options)
+
+    def disable(self) -> None:
+        self.restore(None)
+
+    def restore(self, options: _Options | None) -> None:
+        with self._lock:
+            self.options = options
+            self._bridge.accept(options is not None)
+
+    def stats(self) -> JitStats:
+        return self._book.stats(self._executables.counts())
+
+    def _work(self) -> None:
+        while True:
+            message = self._bridge.next()
+            if message is None:
+                return
+            answer = b""
+            try:
+                answer = self._answer(message)
+            except Exception as error:  # never in the user's call
+                reason = f"{type(error).__name__} inside tf-blade: {error}"
+                if self._book.add_left_alone(reason):
+                    _log.warning(
+                        "tf-blade leaves graph '%s' to TensorFlow: %s. Said once; "
+                        "tf_blade.jit_stats() has the numbers.",
+                        message.facts["id"][0],
+                        reason,
+                        exc_info=_log.isEnabledFor(logging.DEBUG),
+                    )
+            finally:
+                self._bridge.answer(message, answer)
+
+    def _answer(self, message: Message) -> bytes:
+        options = self.options
+        if options is None:
+            return b""  # switched off since it was sent
+        try:
+            found = self._compile(message, options)
+        except LeftAlone as reason:
+            self._book.add_left_alone(str(reason))
+            return b""
+        except TooMany:
+            self._book.add_left_alone(f"the process holds {MAX_EXECUTABLES} executables")
+            return b""
+        if options.wait:
+            self._bridge.take_time(message)
+            self._executables.wait(found.keys)
+        self._book.add_compiled(found.clusters, found.lookups, found.labels)
+        return found.edited
+
+    def _compile(self, message: Message, options: _Options) -> CompiledGraph:
+        received = receive(message)
+        shapes = self._shapes.common(received.name, received.graph, received.arg_shapes)
+
+        def want(source: str) -> str:
+            return self._executables.want(source, options.compiler, options.config)
+
+        return compile_graph(received, shapes, options.config, want)
+
+    def _end(self) -> None:
+        """Nobody waits for Python any more, and no compiler is left running."""
+        self._stop.set()
+        self._bridge.close()
+        self._executables.wake()
+        self._thread.join(_SECONDS_TO_END)
+
+
+_running: _Service | None = None
+_starting = threading.Lock()
+
+
+def _service() -> _Service:
+    global _running
+    with _starting:
+        if _running is None:
+            _running = _Service()
+        return _running
