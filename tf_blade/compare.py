@@ -63,6 +63,7 @@ def _compare_exact(check: OutputCheck, original: np.ndarray, optimized: np.ndarr
         return check
     index = np.unravel_index(int(np.argmax(differs)), original.shape)
     check.ok = False
+    check.first_index = [int(i) for i in index]
     if original.dtype.kind in "iu":
         # As Python integers: differences of int64 overflow int64.
         pairs = zip(original[differs].tolist(), optimized[differs].tolist(), strict=True)
@@ -97,7 +98,10 @@ def _compare_inexact(
         beyond = np.where(error > 0, error / (atol + rtol * scale), 0.0)
     check.max_abs_error = float(error.max())
     check.max_rel_error = float(relative.max())
-    check.ok = bool(np.all(error <= atol + rtol * scale))
+    wrong = error > atol + rtol * scale
+    check.ok = not wrong.any()
+    if not check.ok:
+        check.first_index = [int(i) for i in np.unravel_index(int(np.argmax(wrong)), a.shape)]
     if check.max_abs_error > 0:
         worst = int(np.argmax(beyond))
         _name_worst(check, np.unravel_index(worst, a.shape), original, optimized)

@@ -42,6 +42,7 @@ from tf_blade.report import (
     SignatureReport,
 )
 from tf_blade.saved_model import Region
+from tf_blade.steps import Steps
 
 # Tables of lookups from this size on stay variables. A copy of them in the proto would cost memory
 # twice and make every step from here to the server's start slower.
@@ -54,12 +55,14 @@ def optimize_saved_model(
     config: Config,
     signatures: Sequence[str],
     progress: Progress,
+    steps: Steps | None = None,
 ) -> Report:
     """Optimises the SavedModel in `source_dir` and writes the result into `staging_dir`.
 
     Args:
       signatures: the signatures to optimise; functions that only Python code can call are
         optimised too when these are all there are.
+      steps: watches and limits the graph passes. None: all run.
 
     Raises: SavedModelError, SignatureError, CompilerNotFoundError.
     """
@@ -81,7 +84,9 @@ def optimize_saved_model(
         if id(region.meta) not in vocabularies:
             vocabularies[id(region.meta)] = Vocabularies(region.meta, source_dir)
         first = sum(item.clusters_found for item in work), sum(len(item.lookups) for item in work)
-        work.append(_Work.start(region, budget, vocabularies[id(region.meta)], config, first, dump))
+        work.append(
+            _Work.start(region, budget, vocabularies[id(region.meta)], config, first, dump, steps)
+        )
     sources = [source for item in work for source in item.sources()]
     compiled = executables.compile_sources(sources, config, progress)
     report = Report(
@@ -124,13 +129,14 @@ class _Work:
         config: Config,
         first: tuple[int, int],
         dump: DumpWriter | None,
+        steps: Steps | None,
     ) -> _Work:
         """Runs the graph passes, raises lookups, finds clusters and lowers them.
 
         Clusters and lookups are numbered from `first`.
         """
         original = region.graph
-        context = PassContext(region.variables, region.arg_shapes, budget)
+        context = PassContext(region.variables, region.arg_shapes, budget, steps=steps)
         if config.lookups != "off":
             context.hold_tables = _HELD_BYTES
         graph = pipeline.run(original, context)

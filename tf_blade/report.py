@@ -142,6 +142,7 @@ class OutputCheck:
       max_rel_error: largest |optimised - original| / max(|original|, rms of the output).
       worst_index: index of the element furthest beyond its tolerance, None for an empty output.
       worst_original, worst_optimized: that element, as text.
+      first_index: index of the first element beyond its tolerance, None if there is none.
       ok: within tolerance (strings, integers and booleans: equal).
       message: what is wrong when the tensors cannot be compared element by element.
     """
@@ -155,6 +156,7 @@ class OutputCheck:
     worst_index: list[int] | None = None
     worst_original: str = ""
     worst_optimized: str = ""
+    first_index: list[int] | None = None
     ok: bool = True
     message: str = ""
 

@@ -24,6 +24,7 @@ def test_an_error_beyond_the_outputs_scale_names_the_worst_element():
     found = check(a, b)
     assert not found.ok
     assert found.worst_index == [2, 1]
+    assert found.first_index == [0, 0]
     assert (found.worst_original, found.worst_optimized) == ("9", "9.5")
     assert found.max_abs_error == pytest.approx(0.5)
     assert "output 'y' (batch 2)" in found.describe()
@@ -54,7 +55,9 @@ def test_one_large_element_does_not_hide_an_error_in_the_others():
     ],
 )
 def test_nan_equals_nan_and_infinities_must_agree(a, b, ok):
-    assert check(np.array(a, F), np.array(b, F)).ok is ok
+    found = check(np.array(a, F), np.array(b, F))
+    assert found.ok is ok
+    assert (found.first_index is None) is ok
 
 
 def test_integers_must_be_equal_even_where_floats_would_not_tell():
@@ -62,7 +65,7 @@ def test_integers_must_be_equal_even_where_floats_would_not_tell():
     found = check(a, a + np.array([1, 0]))
     assert not found.ok
     assert found.max_abs_error == 1
-    assert found.worst_index == [0]
+    assert found.worst_index == found.first_index == [0]
 
 
 def test_int64_extremes_do_not_overflow():

@@ -17,7 +17,7 @@ from tf_blade.compiler.ir.parser import parse
 from tf_blade.compiler.ir.program import Program
 from tf_blade.compiler.ir.verifier import verify
 from tf_blade.compiler.rewrite import RewriteLog, rewrite
-from tf_blade.compiler.steps import Steps
+from tf_blade.steps import Steps
 
 COUNT = 40
 

@@ -19,13 +19,13 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from tf_blade.compiler.ir.parser import ParseError, parse
 from tf_blade.compiler.ir.program import Program
-from tf_blade.compiler.steps import Step
 from tf_blade.dump import layout
 from tf_blade.errors import DumpError
 from tf_blade.graph.graph import Graph, GraphError
 from tf_blade.graph.names import parse_tensor_name
 from tf_blade.graph.shapes import Types
 from tf_blade.graph.types import TensorInfo
+from tf_blade.steps import Step
 
 _AGAIN = "Make the dump again: optimize with dump_dir set"
 
@@ -238,9 +238,9 @@ def read_dump(path: str | Path) -> Dump:
 
 def _read_cluster(file: Path) -> DumpedCluster:
     facts = _read_json(file)
-    needed = {"kind", "name"}
+    needed = {"kind", "name", "nodes"}
     if isinstance(facts, dict) and facts.get("kind") == "cluster":
-        needed |= {"nodes", "inputs", "outputs", "types"}
+        needed |= {"inputs", "outputs", "types"}
     if not isinstance(facts, dict) or not needed <= facts.keys():
         raise DumpError(f"'{file}' doesn't describe a cluster. {_AGAIN}.")
     return DumpedCluster(file.parent, facts)

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import function_pb2
 
 from tf_blade.clustering import Outlined
-from tf_blade.compiler.steps import Steps
 from tf_blade.config import Config
 from tf_blade.dump import layout
 from tf_blade.dump.subgraph import save_nodes
@@ -24,6 +24,7 @@ from tf_blade.errors import DumpError
 from tf_blade.graph.graph import TensorRef
 from tf_blade.graph.shapes import Types
 from tf_blade.graph.types import TensorInfo
+from tf_blade.steps import Steps
 
 
 class DumpWriter:
@@ -97,14 +98,15 @@ class DumpWriter:
         )
         return writer
 
-    def lookup(self, name: str, nodes: object, text: str, source: str) -> None:
+    def lookup(self, name: str, function: function_pb2.FunctionDef, text: str, source: str) -> None:
         """A folder for a fused lookup: TensorFlow's nodes, what is computed, and the kernels."""
         writer = ClusterWriter(self._folder / name)
-        writer.write(layout.NODES, nodes)
+        writer.write(layout.NODES, function)
         writer.write(layout.LOOKUP, text)
         if source:
             writer.write(layout.KERNELS, source)
-        writer.describe(kind="lookup", name=name)
+        nodes = [node.name for node in function.node_def if node.op != "Const"]
+        writer.describe(kind="lookup", name=name, nodes=nodes)
 
 
 class ClusterWriter:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from tf_blade.graph.graph import Graph, TensorRef
 from tf_blade.graph.shapes import Types, infer_types
 from tf_blade.graph.types import Shape, TensorInfo
+from tf_blade.steps import Steps
 
 MIB = 1 << 20
 
@@ -63,6 +64,7 @@ class PassContext:
         reads them where they are. None: they are frozen like others.
       held: names of the nodes that stand for such variables; filled by freezing.
       counts: what the passes did, e.g. {"inline_calls": 3}; filled by them.
+      steps: watches and limits which passes run. None: all do.
     """
 
     variables: Mapping[str, Variable] = field(default_factory=dict)
@@ -71,6 +73,7 @@ class PassContext:
     hold_tables: int | None = None
     held: set[str] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
+    steps: Steps | None = None
     _types: Types | None = field(default=None, init=False, repr=False)
     _own: Graph | None = field(default=None, init=False, repr=False)
 

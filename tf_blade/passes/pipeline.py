@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tf_blade.graph.graph import Graph
 from tf_blade.passes.context import PassContext
@@ -14,6 +15,7 @@ from tf_blade.passes.inline_calls import inline_calls
 from tf_blade.passes.prune import prune
 from tf_blade.passes.remove_noops import remove_noops
 from tf_blade.passes.remove_true_asserts import remove_true_asserts
+from tf_blade.steps import Description
 
 PASSES: tuple[Callable[[Graph, PassContext], Graph], ...] = (
     inline_calls,  # first: all others see one graph
@@ -39,7 +41,16 @@ def run(graph: Graph, ctx: PassContext | None = None) -> Graph:
     ctx = ctx or PassContext()
     with ctx.pipeline(graph) as graph:
         for apply in PASSES:
+            if ctx.steps is not None:
+                name = apply.__name__
+                if not ctx.steps.allow("pass", name, partial(_describe, graph)):
+                    break
             graph = apply(graph, ctx)
             if apply not in KEEPING_TYPES:
                 ctx.forget_types()
     return graph
+
+
+def _describe(graph: Graph) -> Description:
+    where = f"function '{graph.name}'" if graph.is_function else "the main graph"
+    return f"{where}, {len(graph)} nodes", "", ""

@@ -13,12 +13,12 @@ from tf_blade.compiler.ir.verifier import verify
 from tf_blade.compiler.lower import lower_graph, supports
 from tf_blade.compiler.rewrite import RewriteLog, rewrite
 from tf_blade.compiler.schedule import schedule
-from tf_blade.compiler.steps import Steps
 from tf_blade.dump import layout
 from tf_blade.dump.write import DumpWriter
 from tf_blade.errors import UnsupportedError
 from tf_blade.graph.graph import Graph, TensorRef
 from tf_blade.graph.shapes import Types
+from tf_blade.steps import Steps
 
 __all__ = ["Compiled", "LoweredCluster", "compile_function", "lower_cluster", "supports"]
 

@@ -29,7 +29,7 @@ from tf_blade.compiler.fuse.roots import find_roots
 from tf_blade.compiler.fuse.scalar import NotInPlace, Scalar
 from tf_blade.compiler.ir.dims import product, to_text
 from tf_blade.compiler.ir.program import Op, Program, Value
-from tf_blade.compiler.steps import Description, Steps
+from tf_blade.steps import Description, Steps
 
 # A kernel that reads and writes more streams than this gains nothing from being one.
 MAX_ROOTS = 12

@@ -14,7 +14,7 @@ from tf_blade.compiler.fuse.matrices import base, operand_root, product_of
 from tf_blade.compiler.fuse.scalar import INDEX_KINDS, splat_value
 from tf_blade.compiler.ir.ops import ELEMENTWISE
 from tf_blade.compiler.ir.program import Op, Program, Value
-from tf_blade.compiler.steps import Description, Steps
+from tf_blade.steps import Description, Steps
 
 # Never inlined into their readers.
 ANCHORS = frozenset(["reduce", "dot_general", "concatenate", "pad", "scan", "scatter", "top_k"])

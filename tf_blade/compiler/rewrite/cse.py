@@ -10,7 +10,7 @@ import numpy as np
 
 from tf_blade.compiler.ir.program import Op, Program, Value
 from tf_blade.compiler.rewrite.rules import COMMUTATIVE, RewriteLog, merge_sources
-from tf_blade.compiler.steps import Description
+from tf_blade.steps import Description
 
 
 def share_common(program: Program, log: RewriteLog | None = None) -> bool:

@@ -29,7 +29,7 @@ from tf_blade.compiler.ir.ops import IrError, infer_type
 from tf_blade.compiler.ir.program import Op, Program, Value
 from tf_blade.compiler.ir.types import TensorType
 from tf_blade.compiler.rewrite.dce import drop_dead
-from tf_blade.compiler.steps import Description, Steps
+from tf_blade.steps import Description, Steps
 
 COMMUTATIVE = frozenset("add mul max min and or xor".split())
 # Characters of node names that a merged source keeps.

@@ -1,4 +1,4 @@
-"""The changes that turn what was lowered into kernels, one by one: watched, and stopped after some.
+"""The changes on the way from a graph to kernels, one by one: watched, and stopped after some.
 
     steps = Steps(limit=7)
     rewrite(program, RewriteLog(steps=steps))
@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
+
+Stage = Literal["pass", "rewrite", "inline", "fuse"]
 
 
 @dataclass(frozen=True)
@@ -21,14 +24,14 @@ class Step:
 
     Attributes:
       number: its place among all changes, from 1.
-      stage: "pass", "rewrite", "inline" or "fuse".
+      stage: what was changed: the graph, the program's ops, what has memory, the kernels.
       rule: what made it: a rule's name, a pass's.
-      before, after: IR text (of a fusion: group texts).
+      before, after: IR text (of a fusion: groups of ops; of a pass: the graph's size).
       nodes: names of the TensorFlow nodes that it is about, separated by commas.
     """
 
     number: int
-    stage: str
+    stage: Stage
     rule: str
     before: str
     after: str
@@ -54,7 +57,7 @@ class Steps:
     limit: int | None = None
     made: list[Step] = field(default_factory=list)
 
-    def allow(self, stage: str, rule: str, describe: Callable[[], Description]) -> bool:
+    def allow(self, stage: Stage, rule: str, describe: Callable[[], Description]) -> bool:
         """Whether the change may be made. The caller makes it if so: it is recorded now."""
         number = len(self.made) + 1
         if self.limit is not None and number > self.limit:

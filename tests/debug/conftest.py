@@ -1,0 +1,42 @@
+"""A model of three clusters, kept apart by an op that stays in TensorFlow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from tf_blade.config import Config
+
+
+class ThreeParts(tf.Module):
+    """Two dense layers and a softmax, with Lgamma between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = tf.Variable(tf.random.stateless_normal([8, 64], seed=(1, 2)), name="w")
+        self.v = tf.Variable(tf.random.stateless_normal([64, 16], seed=(3, 4)) / 8, name="v")
+        self.b = tf.Variable(tf.random.stateless_normal([16], seed=(5, 6)), name="b")
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.float32, "x")])
+    def serve(self, x):
+        h = tf.nn.relu(tf.tanh(x @ self.w, name="squash") * 0.5, name="keep")
+        h = tf.math.lgamma(1.0 + h)
+        h = tf.nn.relu(tf.nn.bias_add(h @ self.v, self.b) + 1.0, name="middle")
+        h = tf.math.lgamma(1.0 + h)
+        return {"p": tf.nn.softmax(-h, name="scores"), "largest": tf.reduce_max(h, 1)}
+
+
+@pytest.fixture(scope="session")
+def three_parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "three_parts"
+    module = ThreeParts()
+    tf.saved_model.save(module, str(path), signatures=module.serve)
+    return path
+
+
+@pytest.fixture
+def quick() -> Config:
+    """Few feeds and no timing."""
+    return Config(timing_seconds=0, batch_sizes=(1, 3))

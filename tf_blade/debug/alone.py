@@ -1,0 +1,128 @@
+"""One cluster of a dump outside of its model."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tf_blade import _runtime, machine
+from tf_blade.backends.cpu.executables import compile_sources
+from tf_blade.compiler.ir import interpreter
+from tf_blade.compiler.ir.program import Program
+from tf_blade.config import Config
+from tf_blade.dump import layout
+from tf_blade.dump.read import Dump, DumpedCluster
+from tf_blade.dump.subgraph import TAGS, save_compiled, save_nodes
+from tf_blade.errors import CompileError, DumpError
+from tf_blade.graph.graph import TensorRef
+from tf_blade.library import load_ops
+from tf_blade.progress import silent
+from tf_blade.runner import Answers, Feeds, Runner
+
+
+class Refused(Exception):
+    """The compiled code or the interpreter doesn't cover these inputs; the text says why."""
+
+
+def compile_config(dump: Dump) -> Config:
+    """How the dump's kernels were compiled; for this machine if they were for others."""
+    targets, compiler = dump.facts["cpu_targets"], dump.facts["compiler"]
+    if machine.cpu_target() not in targets:
+        return Config()
+    return Config(cpu_targets=tuple(targets), compiler=compiler)
+
+
+def compile_kernels(source: str, config: Config) -> bytes:
+    """An executable of one source, from the cache if it was compiled before.
+
+    Raises CompilerNotFoundError, and DumpError if it doesn't compile.
+    """
+    result = compile_sources([source], config, silent).results[source]
+    if isinstance(result, CompileError):
+        raise DumpError(f"the kernels don't compile: {result}")
+    return result.executable
+
+
+def run_compiled(
+    executable: _runtime.Executable, cluster: DumpedCluster, arrays: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """What the compiled code gives. Raises Refused."""
+    dtypes = [np.dtype(tensor.info.dtype.as_numpy_dtype) for tensor in cluster.outputs]
+    try:
+        results: list[np.ndarray] = executable.run(
+            list(arrays),
+            dtypes,
+            threads=machine.available_cpus(),
+            constant_inputs=cluster.constant_inputs,
+        )
+    except _runtime.Refused as refusal:
+        raise Refused(str(refusal)) from None
+    return results
+
+
+def run_interpreter(program: Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What the IR's reference gives. Raises Refused."""
+    try:
+        return interpreter.run(program, list(arrays))
+    except interpreter.Refused as refusal:
+        raise Refused(refusal.reason) from None
+
+
+def feeds_of(cluster: DumpedCluster, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """The inputs as the cluster's SavedModels take them: by name, without the constants."""
+    pairs = zip(cluster.inputs, arrays, strict=True)
+    return {tensor.name: array for tensor, array in pairs if not tensor.constant}
+
+
+class TensorFlowNodes:
+    """TensorFlow's nodes of a cluster in a C++ session.
+
+    Args:
+      folder: of a SavedModel written by `tf_blade.dump.subgraph`.
+      grappler: whether TensorFlow may optimise them.
+    """
+
+    def __init__(self, folder: Path, grappler: bool) -> None:
+        self.runner = Runner(folder, TAGS, grappler, in_session=True)
+
+    def run(self, feeds: Feeds) -> Answers:
+        """The outputs by name. Raises RuntimeError as TensorFlow does."""
+        return self.runner.run(layout.SIGNATURE, feeds)
+
+
+@contextlib.contextmanager
+def all_tensors(cluster: DumpedCluster) -> Iterator[tuple[TensorFlowNodes, list[TensorRef]]]:
+    """TensorFlow's nodes with every tensor as an output, and these in order of computation."""
+    function = cluster.function
+    arguments = {arg.name for arg in function.args}
+    tensors = [
+        TensorRef(node.name, i)
+        for node in function.topological_order()
+        if node.name not in arguments
+        for i in range(len(function.output_dtypes(node)))
+    ]
+    outputs = [(str(ref), ref) for ref in tensors]
+    with tempfile.TemporaryDirectory(prefix="tf_blade_nodes_") as folder:
+        save_nodes(Path(folder), function, cluster.types, cluster.constants, outputs)
+        nodes = TensorFlowNodes(Path(folder), grappler=False)
+        try:
+            yield nodes, tensors
+        finally:
+            nodes.runner.close()
+
+
+@contextlib.contextmanager
+def compiled_node(cluster: DumpedCluster, executable: bytes) -> Iterator[TensorFlowNodes]:
+    """The cluster's op in a C++ session, as a server runs it."""
+    load_ops()
+    with tempfile.TemporaryDirectory(prefix="tf_blade_node_") as folder:
+        save_compiled(Path(folder), cluster.function, cluster.types, cluster.constants, executable)
+        node = TensorFlowNodes(Path(folder), grappler=True)
+        try:
+            yield node
+        finally:
+            node.runner.close()

@@ -1,0 +1,194 @@
+"""`tf-blade replay`: clusters alone, compiled against TensorFlow and against the IR's reference."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tf_blade import _runtime
+from tf_blade.compare import compare
+from tf_blade.debug.alone import (
+    Refused,
+    TensorFlowNodes,
+    compile_config,
+    compile_kernels,
+    compiled_node,
+    feeds_of,
+    run_compiled,
+    run_interpreter,
+)
+from tf_blade.dump import layout
+from tf_blade.dump.read import Dump, DumpedCluster, Sample
+from tf_blade.errors import DumpError
+from tf_blade.progress import Progress, silent
+from tf_blade.report import LatencyReport, OutputCheck
+from tf_blade.runner import Runner, first_line
+from tf_blade.timing import compare_latency
+
+
+@dataclass
+class SampleReplay:
+    """One cluster on one recorded sample.
+
+    Attributes:
+      sample: where the inputs come from.
+      inputs: the inputs' names, dtypes and shapes, as text.
+      tensorflow: the compiled code's outputs held against TensorFlow's.
+      interpreter: and against those of the IR's reference, run on the rewritten program.
+      refused: why the compiled code doesn't answer. In a model TensorFlow's nodes then do.
+      interpreter_refused: why the reference doesn't.
+      failure: what is wrong beyond single outputs.
+      latency: TensorFlow's nodes (original) and the compiled op (optimized), each in a session.
+    """
+
+    sample: str
+    inputs: list[str] = field(default_factory=list)
+    tensorflow: list[OutputCheck] = field(default_factory=list)
+    interpreter: list[OutputCheck] = field(default_factory=list)
+    refused: str = ""
+    interpreter_refused: str = ""
+    failure: str = ""
+    latency: LatencyReport | None = None
+
+    @property
+    def equal(self) -> bool:
+        return not self.failure and all(c.ok for c in [*self.tensorflow, *self.interpreter])
+
+
+@dataclass
+class ClusterReplay:
+    """One cluster on all of its samples. `skipped` says why it wasn't run."""
+
+    name: str
+    nodes: list[str] = field(default_factory=list)
+    samples: list[SampleReplay] = field(default_factory=list)
+    skipped: str = ""
+
+    @property
+    def equal(self) -> bool:
+        return all(sample.equal for sample in self.samples)
+
+
+def replay(
+    dump: Dump,
+    cluster: str | None = None,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    seconds: float = 0.0,
+    progress: Progress = silent,
+) -> list[ClusterReplay]:
+    """Runs clusters of a dump alone.
+
+    Args:
+      cluster: the only one to run; None: all.
+      rtol, atol: tolerance, as in `Config`; None: the dump's.
+      seconds: time to spend on timing in all; 0: none.
+
+    Raises DumpError if nothing can be run: no such cluster, no recorded inputs, a damaged dump.
+    """
+    chosen = dump.choose(cluster)
+    rtol = dump.rtol if rtol is None else rtol
+    atol = dump.atol if atol is None else atol
+    count = sum(len(c.samples) for c in chosen)
+    results = []
+    for i, each in enumerate(chosen):
+        progress("replay clusters", i, len(chosen))
+        reason = _cannot_run(each)
+        if reason and (cluster is not None or len(chosen) == 1):
+            raise DumpError(f"{each.name} can't be replayed: {reason}.")
+        if reason:
+            results.append(ClusterReplay(each.name, skipped=reason))
+            continue
+        results.append(_replay_cluster(dump, each, rtol, atol, seconds / count))
+    if all(result.skipped for result in results):
+        reasons = "; ".join(f"{result.name}: {result.skipped}" for result in results)
+        raise DumpError(f"no cluster of '{dump.folder}' can be replayed: {reasons}.")
+    return results
+
+
+def _cannot_run(cluster: DumpedCluster) -> str:
+    if cluster.is_lookup:
+        return (
+            f"it is a fused lookup, which reads the model's variables and tables; see "
+            f"{layout.LOOKUP} in '{cluster.folder}' for what it computes"
+        )
+    if not cluster.samples:
+        return "it has no recorded inputs; optimize records them when it checks the model"
+    return ""
+
+
+def _replay_cluster(
+    dump: Dump, cluster: DumpedCluster, rtol: float, atol: float, seconds: float
+) -> ClusterReplay:
+    container = compile_kernels(cluster.text(layout.KERNELS), compile_config(dump))
+    executable = _runtime.Executable(container)
+    result = ClusterReplay(cluster.name, cluster.nodes)
+    nodes = TensorFlowNodes(cluster.original, grappler=False)
+    try:
+        for sample in cluster.samples:
+            replayed = _compare(executable, nodes, cluster, sample, rtol, atol)
+            result.samples.append(replayed)
+    finally:
+        nodes.runner.close()
+    if seconds > 0:
+        _time(cluster, container, result, seconds)
+    return result
+
+
+def _compare(
+    executable: _runtime.Executable,
+    nodes: TensorFlowNodes,
+    cluster: DumpedCluster,
+    sample: Sample,
+    rtol: float,
+    atol: float,
+) -> SampleReplay:
+    arrays = cluster.arrays(sample)
+    pairs = zip(cluster.inputs, arrays, strict=True)
+    result = SampleReplay(sample.label, [f"{t.tensor} {a.dtype}{list(a.shape)}" for t, a in pairs])
+
+    def held_against(expected: Sequence[np.ndarray]) -> list[OutputCheck]:
+        triples = zip(cluster.outputs, expected, outputs, strict=True)
+        return [compare(t.tensor, sample.label, a, b, rtol, atol) for t, a, b in triples]
+
+    reference = None
+    try:
+        reference = run_interpreter(cluster.rewritten, arrays)
+    except Refused as refusal:
+        result.interpreter_refused = str(refusal)
+    try:
+        outputs = run_compiled(executable, cluster, arrays)
+    except Refused as refusal:
+        result.refused = str(refusal)
+        if reference is not None:
+            result.failure = f"the compiled code refuses what the reference answers: {refusal}"
+        return result
+    if reference is not None:
+        result.interpreter = held_against(reference)
+    try:
+        answers = nodes.run(feeds_of(cluster, arrays))
+    except RuntimeError as error:
+        result.failure = f"TensorFlow fails where the compiled code answers: {first_line(error)}"
+        return result
+    result.tensorflow = held_against([answers[tensor.name] for tensor in cluster.outputs])
+    return result
+
+
+def _time(cluster: DumpedCluster, container: bytes, result: ClusterReplay, seconds: float) -> None:
+    """Adds latencies to the samples that the compiled code answers."""
+    original = Runner(cluster.original, ("serve",), in_session=True)
+    with contextlib.closing(original), compiled_node(cluster, container) as node:
+        for sample, replayed in zip(cluster.samples, result.samples, strict=True):
+            if replayed.refused or replayed.failure:
+                continue
+            feeds = feeds_of(cluster, cluster.arrays(sample))
+            replayed.latency = compare_latency(
+                sample.label,
+                original.call(layout.SIGNATURE, feeds),
+                node.runner.call(layout.SIGNATURE, feeds),
+                seconds,
+            )
