@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from tf_blade.errors import SavedModelError as SavedModelError
     from tf_blade.errors import SignatureError as SignatureError
     from tf_blade.errors import TfBladeError as TfBladeError
-    from tf_blade.just_in_time import JitStats as JitStats
-    from tf_blade.just_in_time import disable as disable
-    from tf_blade.just_in_time import enable as enable
-    from tf_blade.just_in_time import jit as jit
-    from tf_blade.just_in_time import jit_stats as jit_stats
+    from tf_blade.just_in_time.service import disable as disable
+    from tf_blade.just_in_time.service import enable as enable
+    from tf_blade.just_in_time.service import jit as jit
+    from tf_blade.just_in_time.service import jit_stats as jit_stats
+    from tf_blade.just_in_time.stats import JitStats as JitStats
     from tf_blade.optimized_model import OptimizedModel as OptimizedModel
     from tf_blade.optimized_model import load as load
     from tf_blade.report import Report as Report
@@ -42,7 +42,8 @@ _HOME = {
     "OptimizedModel": "tf_blade.optimized_model",
     "Config": "tf_blade.config",
     "Report": "tf_blade.report",
-    **dict.fromkeys(("JitStats", "disable", "enable", "jit", "jit_stats"), "tf_blade.just_in_time"),
+    **dict.fromkeys(("disable", "enable", "jit", "jit_stats"), "tf_blade.just_in_time.service"),
+    "JitStats": "tf_blade.just_in_time.stats",
 } | dict.fromkeys(
     (
         "CompilerNotFoundError",

@@ -17,6 +17,7 @@ from tf_blade.config import Config
 from tf_blade.errors import ConfigError, MismatchError
 from tf_blade.garbage import give_back, rarely_collected
 from tf_blade.inputs import FeedSet, read_inputs
+from tf_blade.just_in_time.switch import SWITCH
 from tf_blade.latency import ServingError, measure_latency
 from tf_blade.loaded_models import LoadedModels
 from tf_blade.optimized_model import OptimizedModel
@@ -99,6 +100,7 @@ def default_driver() -> Driver:
     return optimize_saved_model
 
 
+@SWITCH.paused()  # the original is to run as it is
 def inspect(
     driver: Driver,
     saved_model: str | os.PathLike[str],
@@ -116,6 +118,7 @@ def inspect(
         return job.dry_run(Path(scratch))
 
 
+@SWITCH.paused()
 def run(
     driver: Driver,
     saved_model: Any,

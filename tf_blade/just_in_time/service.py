@@ -21,6 +21,7 @@ from tf_blade.just_in_time.executables import MAX_EXECUTABLES, Executables, TooM
 from tf_blade.just_in_time.graphs import LeftAlone, receive
 from tf_blade.just_in_time.shapes import SeenShapes
 from tf_blade.just_in_time.stats import Book, JitStats
+from tf_blade.just_in_time.switch import SWITCH
 
 _log = logging.getLogger("tf_blade")
 
@@ -89,15 +90,20 @@ class _Service:
         self._executables = Executables(self._bridge, self._stop)
         self._book = Book()
         self._shapes = SeenShapes()
-        self._lock = threading.Lock()
         self.options: _Options | None = None  # None: off
+        SWITCH.connect(self._bridge.accept)
         self._thread = threading.Thread(target=self._work, name="tf-blade-jit", daemon=True)
         self._thread.start()
         atexit.register(self._end)
-        # A child process has none of the threads.
+        self._process = os.getpid()
         os.register_at_fork(after_in_child=lambda: self._bridge.accept(False))
 
     def enable(self, wait: bool, config: Config) -> None:
+        if os.getpid() != self._process:
+            raise RuntimeLibraryError(
+                "this process was forked from one that compiles its graphs, and has none of its "
+                "threads. Start it by 'spawn', as TensorFlow itself needs it"
+            )
         target = machine.cpu_target()
         if not target:
             raise RuntimeLibraryError(
@@ -115,9 +121,8 @@ class _Service:
         self.restore(None)
 
     def restore(self, options: _Options | None) -> None:
-        with self._lock:
-            self.options = options
-            self._bridge.accept(options is not None)
+        self.options = options
+        SWITCH.turn(options is not None)
 
     def stats(self) -> JitStats:
         return self._book.stats(self._executables.counts())
@@ -172,6 +177,8 @@ class _Service:
 
     def _end(self) -> None:
         """Nobody waits for Python any more, and no compiler is left running."""
+        if os.getpid() != self._process:
+            return
         self._stop.set()
         self._bridge.close()
         self._executables.wake()
