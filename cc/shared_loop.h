@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <memory>
 #include <mutex>
 
 #include "blade_abi.h"
+#include "pause.h"
 
 namespace blade {
 
@@ -25,20 +25,8 @@ class SharedLoop {
   SharedLoop(const SharedLoop&) = delete;
   SharedLoop& operator=(const SharedLoop&) = delete;
 
-  // Runs a loop with up to `helpers` others; schedule(f) has some thread call f, now or later.
-  template <class Schedule>
-  static void Run(BladeInt total, BladeInt block, int helpers, BladeBody body, const void* args,
-                  const Schedule& schedule) {
-    const auto loop = std::make_shared<SharedLoop>(total, block, body, args);
-    const BladeInt blocks = (total - 1) / block + 1;
-    for (BladeInt i = 1; i < blocks && i <= helpers; ++i) {
-      schedule([loop] { loop->Take(); });
-    }
-    loop->Take();
-    loop->Wait();
-  }
+  BladeInt blocks() const { return (total_ - 1) / block_ + 1; }
 
- private:
   // Takes blocks until none is left.
   void Take() {
     for (;;) {
@@ -53,19 +41,19 @@ class SharedLoop {
     }
   }
 
+  // Returns when all units are done. For the caller, after Take.
   void Wait() {
     // The last blocks end soon; going to sleep and being woken takes longer.
     constexpr int kSpins = 2000;
     for (int i = 0; i < kSpins; ++i) {
       if (left_.load(std::memory_order_acquire) == 0) return;
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
+      Pause();
     }
     std::unique_lock<std::mutex> lock(mutex_);
     done_.wait(lock, [this] { return left_.load(std::memory_order_acquire) == 0; });
   }
 
+ private:
   const BladeInt total_, block_;
   const BladeBody body_;
   const void* const args_;

@@ -55,7 +55,7 @@ class BladeClusterOp : public OpKernel {
     if (state == kPending && pending_->done()) state = Settle();
     if (state == kReady) {
       const int status =
-          blade::OpCall(ctx, inputs_, executable_->n_inputs(), &constants_, counters_)(
+          blade::OpCall(ctx, inputs_, executable_->n_inputs(), &constants_, counters_, &history_)(
               [this](const BladeHost& host, void* call, const BladeTensor* inputs) {
                 return executable_->Run(host, call, inputs);
               });
@@ -152,6 +152,7 @@ class BladeClusterOp : public OpKernel {
   std::unique_ptr<blade::PackedConstants> packed_;
   blade::CallConstants constants_;
   blade::CallInputs inputs_;
+  blade::CallHistory history_;
   std::unique_ptr<blade::Fallback> fallback_;
   blade::ClusterCounters* counters_ = nullptr;
 };

@@ -34,10 +34,11 @@ class BladeLookupOp : public OpKernel {
   void Compute(OpKernelContext* ctx) override {
     std::string cause = load_error_;
     if (lookup_ != nullptr) {
-      const int status = blade::OpCall(ctx, inputs_, lookup_->n_inputs(), nullptr, counters_)(
-          [this](const BladeHost& host, void* call, const BladeTensor* inputs) {
-            return lookup_->Run(host, call, inputs, find_repeats_);
-          });
+      const int status =
+          blade::OpCall(ctx, inputs_, lookup_->n_inputs(), nullptr, counters_, &history_)(
+              [this](const BladeHost& host, void* call, const BladeTensor* inputs) {
+                return lookup_->Run(host, call, inputs, find_repeats_);
+              });
       if (status == BLADE_OK) {
         counters_->CountLaunch();
         return;
@@ -80,6 +81,7 @@ class BladeLookupOp : public OpKernel {
   std::shared_ptr<const blade::Lookup> lookup_;
   std::string load_error_;  // why lookup_ is null
   blade::CallInputs inputs_;
+  blade::CallHistory history_;
   std::unique_ptr<blade::Fallback> fallback_;
   blade::ClusterCounters* counters_ = nullptr;
 };

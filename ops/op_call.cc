@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "gemm/gemm.h"
-#include "shared_loop.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "thread_pool.h"
 
@@ -41,16 +40,30 @@ OpCall& From(void* ctx) { return *static_cast<OpCall*>(ctx); }
 }  // namespace
 
 OpCall::OpCall(OpKernelContext* ctx, const CallInputs& sources, int n_inputs,
-               const CallConstants* constants, ClusterCounters* counters)
+               const CallConstants* constants, ClusterCounters* counters, CallHistory* history)
     : ctx_(ctx),
       sources_(sources),
       n_inputs_(n_inputs),
       constants_(constants),
-      counters_(counters) {
-  running.fetch_add(1, std::memory_order_relaxed);
+      counters_(counters),
+      history_(history) {
+  const bool alone = running.fetch_add(1, std::memory_order_relaxed) == 0;
+  size_ = Size();
+  const int64_t last = history_->size.load(std::memory_order_relaxed);
+  // Half the size is likely to be worth it too, and a crew that was called in vain isn't again.
+  if (alone && last >= 0 && size_ >= last / 2) {
+    crew_ = std::make_shared<Crew>();
+    const int helpers = std::min(history_->helpers.load(std::memory_order_relaxed), Threads() - 1);
+    Crew::Call(crew_, helpers, Scheduler());
+  }
 }
 
 OpCall::~OpCall() {
+  if (crew_ != nullptr) {
+    crew_->Dismiss();
+    history_->size.store(helpers_ > 0 ? size_ : -1, std::memory_order_relaxed);
+    history_->helpers.store(helpers_, std::memory_order_relaxed);
+  }
   running.fetch_sub(1, std::memory_order_relaxed);
   for (Var* variable : locked_) variable->mu()->unlock_shared();
 }
@@ -182,14 +195,30 @@ void* OpCall::AllocateTemp(BladeInt bytes) {
   return temp_.data();
 }
 
+int64_t OpCall::Size() const {
+  for (int i = 0; i < n_inputs_; ++i) {
+    if (sources_.kind(i) != kEdge && sources_.kind(i) != kArgument) continue;
+    if (sources_.dtype(i) == DT_RESOURCE) continue;
+    if (constants_ != nullptr && constants_->is_constant[i]) continue;
+    const Tensor* tensor = sources_.At(ctx_, i);
+    return tensor != nullptr ? tensor->NumElements() : 0;
+  }
+  return 0;
+}
+
+int OpCall::Threads() const {
+  const int all = ctx_->device()->tensorflow_cpu_worker_threads()->num_threads;
+  return std::max(1, all / running.load(std::memory_order_relaxed));
+}
+
 void OpCall::ParallelFor(BladeInt total, double cost_cycles, BladeBody body, const void* args) {
   if (total <= 0) return;
-  const auto* workers = ctx_->device()->tensorflow_cpu_worker_threads();
-  const int threads = std::max(1, workers->num_threads / running.load(std::memory_order_relaxed));
+  const int threads = Threads();
   const BladeInt block = BlockSize(total, cost_cycles, threads);
   if (block >= total) return body(args, 0, total);
-  SharedLoop::Run(total, block, threads - 1, body, args,
-                  [workers](auto help) { workers->workers->Schedule(std::move(help)); });
+  if (crew_ == nullptr) crew_ = std::make_shared<Crew>();
+  const int helpers = Crew::Run(crew_, total, block, threads - 1, body, args, Scheduler());
+  helpers_ = std::max(helpers_, helpers);
 }
 
 int OpCall::Gemm(const BladeGemm& gemm) {

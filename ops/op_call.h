@@ -2,12 +2,17 @@
 #ifndef TF_BLADE_OPS_OP_CALL_H_
 #define TF_BLADE_OPS_OP_CALL_H_
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "blade_abi.h"
 #include "call_inputs.h"
 #include "counters.h"
+#include "crew.h"
 #include "gemm/packed_b.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_var.h"
@@ -18,6 +23,13 @@ namespace blade {
 struct CallConstants {
   std::vector<bool> is_constant;  // by input
   PackedConstants* packed = nullptr;
+};
+
+// What one kernel's calls tell those that follow: whether to ask other threads for help at once,
+// before the first loop is reached. Thread-safe.
+struct CallHistory {
+  std::atomic<int64_t> size{-1};  // of the last call with parallel loops, as OpCall::Size; or -1
+  std::atomic<int> helpers{0};    // that it asked for
 };
 
 // The inputs as the ABI has them, and the host's functions. Lives as long as one Compute.
@@ -32,8 +44,9 @@ class OpCall {
   //   sources: of the op's inputs.
   //   n_inputs: the executable's; further inputs of the op are for its fallback only.
   //   constants: may be null.
+  //   history: of the same kernel.
   OpCall(tensorflow::OpKernelContext* ctx, const CallInputs& sources, int n_inputs,
-         const CallConstants* constants, ClusterCounters* counters);
+         const CallConstants* constants, ClusterCounters* counters, CallHistory* history);
   ~OpCall();
   OpCall(const OpCall&) = delete;
   OpCall& operator=(const OpCall&) = delete;
@@ -58,6 +71,15 @@ class OpCall {
   void* AllocateOutput(int index, int rank, const BladeInt* dims);
   int ForwardInput(int index, int input, int rank, const BladeInt* dims);
   void* AllocateTemp(BladeInt bytes);
+  // Elements of the first input that isn't the same in each call: how large the call is.
+  int64_t Size() const;
+  // Threads that may work on this call.
+  int Threads() const;
+  // Has some thread of TensorFlow's intra-op pool call a function.
+  auto Scheduler() const {
+    tensorflow::thread::ThreadPool* pool = ctx_->device()->tensorflow_cpu_worker_threads()->workers;
+    return [pool](auto f) { pool->Schedule(std::move(f)); };
+  }
   void ParallelFor(BladeInt total, double cost_cycles, BladeBody body, const void* args);
   int Gemm(const BladeGemm& gemm);
 
@@ -66,6 +88,7 @@ class OpCall {
   const int n_inputs_;
   const CallConstants* const constants_;
   ClusterCounters* const counters_;
+  CallHistory* const history_;
   absl::InlinedVector<const tensorflow::Tensor*, 16> tensors_;  // of the executable's inputs
   absl::InlinedVector<BladeTensor, 16> inputs_;
   absl::InlinedVector<BladeInt, 64> dims_;
@@ -74,6 +97,9 @@ class OpCall {
   std::vector<tensorflow::Tensor> values_;  // of the variables, in the same order
   std::vector<tensorflow::Var*> locked_;
   tensorflow::Tensor temp_;
+  std::shared_ptr<Crew> crew_;  // null until it is called
+  int64_t size_ = 0;
+  int helpers_ = 0;  // that the loops asked for
 };
 
 }  // namespace blade
