@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tf_blade import __version__
+from tf_blade.cli_debug_arguments import add_debug_commands, add_trace_arguments
 from tf_blade.errors import TfBladeError
 
 if TYPE_CHECKING:
@@ -40,9 +41,10 @@ def main(argv: Sequence[str] | None = None, driver: Driver | None = None) -> int
         with contextlib.redirect_stdout(sys.stderr):
             if not options.debug:
                 _import_tensorflow_quietly()
-            from tf_blade import cli_commands
+            from tf_blade import cli_commands, cli_debug
 
-            outcome = cli_commands.COMMANDS[options.command](options, driver)
+            commands = {**cli_commands.COMMANDS, **cli_debug.COMMANDS}
+            outcome = commands[options.command](options, driver)
     except BrokenPipeError:
         return 0
     except KeyboardInterrupt:
@@ -163,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("input", metavar="DIR", help="a SavedModel folder")
     inspect.add_argument("--signature", metavar="NAME", action="append", help="as for optimize")
     inspect.add_argument("--config", metavar="FILE.toml", help="as for optimize")
+    add_trace_arguments(inspect)
 
     bench = commands.add_parser(
         "bench",
@@ -184,6 +187,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     verify.add_argument("original", metavar="A", help="the original SavedModel folder")
     verify.add_argument("optimized", metavar="B", help="the SavedModel folder to hold against it")
+
+    add_debug_commands(commands, common, model)
 
     commands.add_parser(
         "doctor",

@@ -36,7 +36,7 @@ class Outcome:
 
 
 def optimize(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
-    config = _config(options)
+    config = read_config(options)
     if options.allow_mismatch:
         config = dataclasses.replace(config, allow_mismatch=True)
     with show_progress(options.json) as progress:
@@ -65,7 +65,7 @@ def inspect(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
         report = api.inspect(
             driver or api.default_driver(),
             options.input,
-            config=_config(options),
+            config=read_config(options),
             signatures=options.signature,
             progress=progress,
         )
@@ -73,7 +73,7 @@ def inspect(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
 
 
 def verify(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
-    config = _config(options)
+    config = read_config(options)
     with show_progress(options.json) as progress:
         model = _Model(options.original, options, config)
         plans = model.plans(progress)
@@ -99,7 +99,7 @@ def verify(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
 
 
 def bench(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
-    config = _config(options)
+    config = read_config(options)
     base = machine.baseline()
     data: dict[str, Any] = {"model": options.input, "baseline": to_plain(base)}
     with show_progress(options.json) as progress:
@@ -203,5 +203,6 @@ def _servable(directory: str, config: Config, signatures: Iterable[str]) -> bool
     return not any(Original.read(directory, config.tags, signatures).no_session.values())
 
 
-def _config(options: argparse.Namespace) -> Config:
+def read_config(options: argparse.Namespace) -> Config:
+    """The configuration that the command line names. Raises ConfigError."""
     return Config.from_toml(options.config) if options.config else Config()

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tf_blade.config import Config
+from tf_blade.machine import cpu_target
 
 
 class ThreeParts(tf.Module):
@@ -38,5 +39,5 @@ def three_parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def quick() -> Config:
-    """Few feeds and no timing."""
-    return Config(timing_seconds=0, batch_sizes=(1, 3))
+    """Few feeds, code for this machine only, and no timing."""
+    return Config(timing_seconds=0, batch_sizes=(1, 3), cpu_targets=(cpu_target(),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,6 +35,14 @@ def compile_config(dump: Dump) -> Config:
     if machine.cpu_target() not in targets:
         return Config()
     return Config(cpu_targets=tuple(targets), compiler=compiler)
+
+
+def only_for_this_machine(config: Config) -> Config:
+    """The configuration without targets whose code wouldn't run here."""
+    target = machine.cpu_target()
+    if target not in config.cpu_targets:
+        return config
+    return dataclasses.replace(config, cpu_targets=(target,))
 
 
 def compile_kernels(source: str, config: Config) -> bytes:

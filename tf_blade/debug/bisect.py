@@ -22,7 +22,7 @@ from tf_blade import optimizer
 from tf_blade.backends.cpu.clusters import compile_function
 from tf_blade.check import FeedPlan, plan_feeds
 from tf_blade.config import Config
-from tf_blade.debug.alone import compile_kernels
+from tf_blade.debug.alone import compile_kernels, only_for_this_machine
 from tf_blade.debug.blame import wrong_code, wrong_lowering
 from tf_blade.debug.replay import replay
 from tf_blade.debug.search import all_failing, first_failing
@@ -30,6 +30,7 @@ from tf_blade.debug.variants import Judge, variant
 from tf_blade.dump.read import Dump, DumpedCluster, read_dump
 from tf_blade.dump.record import record_inputs
 from tf_blade.errors import DumpError
+from tf_blade.garbage import spared
 from tf_blade.inputs import read_inputs
 from tf_blade.original import Original
 from tf_blade.progress import Progress, silent
@@ -117,7 +118,7 @@ def bisect(
     Raises as `optimize` does on bad input, DumpError if the dump can't be written.
     """
     config = dataclasses.replace(config or Config(), dump_dir=os.fspath(dump_dir))
-    with open_source(saved_model) as source:
+    with open_source(saved_model) as source, spared():
         known = Original.read(source.directory, config.tags, signatures)
         config = dataclasses.replace(config, tags=known.tags)
         given = {} if inputs is None else read_inputs(inputs, known.signatures)
@@ -259,7 +260,8 @@ class _Bisector:
             cluster.constant_inputs,
             Steps(limit=changes),
         )
-        executable = compile_kernels(compiled.source, self._config)
+        config = only_for_this_machine(self._config)
+        executable = compile_kernels(compiled.source, config)
         return self._fails(group, {cluster.name: executable})
 
     def _blame_base(self, cluster: DumpedCluster) -> Culprit:
@@ -271,7 +273,7 @@ class _Bisector:
                 f"the lowering of {lowering.op} is wrong: {lowering.check.describe()}",
                 nodes=[lowering.node],
             )
-        code = wrong_code(cluster, self._config, rtol, atol)
+        code = wrong_code(cluster, only_for_this_machine(self._config), rtol, atol)
         if code is not None:
             message = f"the code for {code.op.kind} is wrong: {code.check.describe()}"
             return Culprit("code", message, nodes=_names(code.op.source))

@@ -1,0 +1,208 @@
+"""Bugs that are put into the compiler are found, and nothing is found where nothing is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.debug import faults
+from tests.feature_column.models import input_layer
+from tf_blade.config import Config
+from tf_blade.debug.bisect import Bisection, Culprit, bisect
+from tf_blade.debug.replay import replay
+from tf_blade.dump.read import read_dump
+
+fc = tf.feature_column
+
+
+def only(found: Bisection) -> Culprit:
+    assert found.status == "differs"
+    assert found.mismatches
+    (culprit,) = found.culprits
+    return culprit
+
+
+def test_a_right_model_has_nothing_to_find(three_parts: Path, tmp_path: Path, quick: Config):
+    found = bisect(three_parts, tmp_path / "dump", config=quick)
+    assert (found.status, found.reason, found.culprits) == ("equal", "", [])
+    assert (found.clusters, found.tries) == (3, 1)
+
+
+def test_a_wrong_rewrite_is_found(
+    three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.rewrite(monkeypatch, "middle")
+    found = bisect(three_parts, tmp_path / "dump", config=quick)
+    culprit = only(found)
+    assert (culprit.kind, culprit.cluster) == ("rewrite", "blade_cluster_1")
+    assert culprit.nodes == ["middle"]
+    assert culprit.step is not None and culprit.step.rule == "wrong_rule"
+    assert "= max(" in culprit.step.before and "= min(" in culprit.step.after
+    assert "'wrong_rule'" in culprit.message
+    # One for a first look, one with no cluster, two for three clusters, one for those that are
+    # left, two to be sure of the ends, and the halving of some ten changes.
+    assert found.tries <= 12
+    # The dump shows the same: wrong against TensorFlow, but what the rewritten program says.
+    assert culprit.replays
+    (alone,) = replay(read_dump(found.dump), culprit.cluster)
+    assert not any(check.ok for sample in alone.samples for check in sample.tensorflow)
+    assert all(check.ok for sample in alone.samples for check in sample.interpreter)
+
+
+def test_a_wrong_lowering_is_found(
+    three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.lowering(monkeypatch)
+    culprit = only(bisect(three_parts, tmp_path / "dump", config=quick))
+    assert (culprit.kind, culprit.cluster, culprit.nodes) == (
+        "lowering",
+        "blade_cluster_0",
+        ["squash"],
+    )
+    assert culprit.message.startswith("the lowering of Tanh is wrong: output 'squash:0'")
+
+
+def test_wrong_code_is_found(
+    three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.code(monkeypatch)
+    culprit = only(bisect(three_parts, tmp_path / "dump", config=quick))
+    assert (culprit.kind, culprit.cluster, culprit.nodes) == ("code", "blade_cluster_0", ["squash"])
+    assert culprit.message.startswith("the code for tanh is wrong")
+
+
+def test_wrong_inlining_is_found(
+    three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.inlining(monkeypatch)
+    culprit = only(bisect(three_parts, tmp_path / "dump", config=quick))
+    assert (culprit.kind, culprit.cluster) == ("inline", "blade_cluster_2")
+    assert culprit.step is not None and culprit.step.rule == "neg"
+    assert culprit.nodes == ["Neg"]
+
+
+def test_a_wrong_fusion_is_found(
+    three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.fusion(monkeypatch)
+    culprit = only(bisect(three_parts, tmp_path / "dump", config=quick))
+    assert (culprit.kind, culprit.cluster) == ("fuse", "blade_cluster_2")
+    assert culprit.step is not None and "kind=sum" in culprit.step.after
+    assert "scores" in culprit.nodes
+
+
+def test_two_bugs_in_two_clusters_are_both_found(
+    three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.rewrite(monkeypatch, "keep")
+    faults.lowering(monkeypatch)  # in the same cluster: comes first
+    faults.rewrite(monkeypatch, "middle")
+    found = bisect(three_parts, tmp_path / "dump", config=quick)
+    assert found.status == "differs"
+    kinds = {culprit.cluster: culprit.kind for culprit in found.culprits}
+    assert kinds == {"blade_cluster_0": "lowering", "blade_cluster_1": "rewrite"}
+
+
+def test_a_wrong_graph_pass_is_found(
+    three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.graph_pass(monkeypatch)
+    culprit = only(bisect(three_parts, tmp_path / "dump", config=quick))
+    assert (culprit.kind, culprit.cluster) == ("pass", "")
+    assert culprit.step is not None and culprit.step.rule == "wrong_pass"
+
+
+@pytest.fixture(scope="module")
+def columns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "columns"
+
+    def build() -> list:
+        words = fc.categorical_column_with_hash_bucket("words", 50)
+        ids = fc.categorical_column_with_identity("ids", 40)
+        return [fc.embedding_column(words, 4), fc.embedding_column(ids, 3)]
+
+    features = {"words": (tf.string, [None, 3]), "ids": (tf.int64, [None, 2])}
+    input_layer(str(path), features, build)
+    return path
+
+
+FEEDS = {
+    "words": np.array([["a", "b", ""], ["c", "c", "d"]]),
+    "ids": np.array([[1, 2], [3, 39]]),
+}
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (faults.lookup_code, "the generated code of the lookup is wrong"),
+        (faults.lookup_plan, "the lookup doesn't compute what its nodes do"),
+    ],
+)
+def test_a_wrong_lookup_is_found(
+    columns: Path,
+    tmp_path: Path,
+    quick: Config,
+    monkeypatch: pytest.MonkeyPatch,
+    fault,
+    message: str,
+):
+    fault(monkeypatch)
+    found = bisect(columns, tmp_path / "dump", config=quick, inputs=FEEDS)
+    culprit = only(found)
+    assert (culprit.kind, culprit.cluster) == ("lookup", "blade_lookup_0")
+    assert culprit.message.startswith(message)
+    assert any("embedding_lookup_sparse" in node for node in culprit.nodes)
+
+
+class Noisy(tf.Module):
+    """An output that is random, and one that is not."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 64], tf.float32, "x")])
+    def serve(self, x):
+        h = tf.nn.softmax(tf.nn.relu(tf.tanh(x) * 2.0, name="middle"))
+        return {"noisy": tf.random.uniform(tf.shape(x)) + 1.0, "plain": h}
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "noisy"
+    module = Noisy()
+    tf.saved_model.save(module, str(path), signatures=module.serve)
+    return path
+
+
+def test_where_the_original_is_random_nothing_is_blamed(noisy: Path, tmp_path: Path, quick: Config):
+    found = bisect(noisy, tmp_path / "dump", config=quick)
+    assert (found.status, found.culprits) == ("random", [])
+    assert "'noisy' of 'serving_default'" in found.reason
+
+
+def test_a_bug_beside_a_random_output_is_found(
+    noisy: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.rewrite(monkeypatch, "middle")
+    found = bisect(noisy, tmp_path / "dump", config=quick)
+    assert {check.output for _, check in found.mismatches} == {"plain"}
+    assert only(found).nodes == ["middle"]
+
+
+def test_a_coarser_tolerance_finds_less(
+    three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.lowering(monkeypatch)
+    loose = dataclasses.replace(quick, rtol=0.5, atol=10.0)
+    assert bisect(three_parts, tmp_path / "dump", config=loose).status == "equal"
+
+
+def test_a_model_that_nothing_is_compiled_of_is_its_own_original(tmp_path: Path, quick: Config):
+    module = tf.Module()
+    module.f = tf.function(lambda x: {"y": tf.math.lgamma(x)}, [tf.TensorSpec([None], name="x")])
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.f)
+    found = bisect(tmp_path / "model", tmp_path / "dump", config=quick)
+    assert found.status == "equal"
+    assert found.reason.startswith("no cluster could be made")
