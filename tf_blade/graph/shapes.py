@@ -15,6 +15,7 @@ from tensorflow.core.framework import (
 from tf_blade.c_api import Output, Status, c_api
 from tf_blade.graph.calls import called_functions
 from tf_blade.graph.graph import Graph, Node, TensorRef
+from tf_blade.graph.loop_shapes import Heads, entering, infer_through_loops
 from tf_blade.graph.types import ARG, Shape, TensorInfo
 
 Types = dict[TensorRef, TensorInfo]
@@ -37,11 +38,21 @@ def infer_types(
 
     Returns: dtype and shape of every output of every node.
     """
-    return _read_types(_serialized(graph, arg_shapes or {}, variables or {}))
+
+    def infer(heads: Heads) -> Types:
+        types = _read_types(_serialized(graph, arg_shapes or {}, variables or {}, heads))
+        index = TensorInfo(tf.int32, ())
+        types.update({TensorRef(name, 1): index for name in heads})  # of a Merge
+        return types
+
+    return infer_through_loops(graph, infer)
 
 
 def _serialized(
-    graph: Graph, arg_shapes: Mapping[str, Shape], variables: Mapping[str, TensorInfo]
+    graph: Graph,
+    arg_shapes: Mapping[str, Shape],
+    variables: Mapping[str, TensorInfo],
+    heads: Heads,
 ) -> bytes:
     """The graph as a GraphDef to import: in main graph terms, with what is known filled in."""
     imported = Graph("", graph.library)
@@ -50,6 +61,10 @@ def _serialized(
             node = _argument(node, arg_shapes, variables)
         elif node.op == "Const":
             node = _constant(node)
+        elif node.name in heads:
+            node = _loop_head(graph, node, heads[node.name])
+        elif node.op in ("Enter", "RefEnter"):
+            node = _same(node, node.inputs[0])
         imported.nodes[node.name] = node
     graph_def = imported.to_graph_def()
     graph_def.versions.CopyFrom(graph.versions)
@@ -83,6 +98,19 @@ def _argument(
     # Only a VarHandleOp can carry the type of what it points to.
     known = tf.TensorShape(variable.shape).as_proto()
     return _placeholder(node, "VarHandleOp", variable.dtype.as_datatype_enum, known)
+
+
+def _loop_head(graph: Graph, node: Node, info: TensorInfo | None) -> Node:
+    """What stands for the Merge of a loop."""
+    if info is None:
+        return _same(node, entering(graph, node))
+    known = tf.TensorShape(info.shape).as_proto()
+    return _placeholder(node, "Placeholder", info.dtype.as_datatype_enum, known)
+
+
+def _same(node: Node, ref: TensorRef) -> Node:
+    """What stands for a node that hands a tensor on. An Enter's own inference gives up."""
+    return Node(node.name, "Identity", [ref], list(node.controls), {"T": node.attrs["T"]})
 
 
 def _constant(node: Node) -> Node:
