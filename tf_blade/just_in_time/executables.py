@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import queue
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass
 
@@ -46,8 +47,8 @@ class Executables:
         self._stop = stop
         self._changed = threading.Condition()
         self._results: dict[str, str | None] = {}  # "" is success, None that it is to come
-        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-        self._threads = 0
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
 
     def want(self, source: str, compiler: Compiler, config: Config) -> str:
         """The key of the source's executable, which is compiled if it isn't yet.
@@ -63,11 +64,11 @@ class Executables:
                 raise TooMany
             self._results[key] = None
             pending = sum(result is None for result in self._results.values())
-            if self._threads < min(config.job_count, pending):
-                self._threads += 1
-                name = f"tf-blade-compile-{self._threads}"
-                # A daemon: the end of the process doesn't wait for it.
-                threading.Thread(target=self._work, name=name, daemon=True).start()
+            if len(self._threads) < min(config.job_count, pending):
+                name = f"tf-blade-compile-{len(self._threads)}"
+                # A daemon, for which the end of the process doesn't wait.
+                self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
+                self._threads[-1].start()
         self._jobs.put(_Job(key, source, compiler, config))
         return key
 
@@ -78,10 +79,15 @@ class Executables:
                 lambda: self._stop.is_set() or all(self._results[k] is not None for k in keys)
             )
 
-    def wake(self) -> None:
-        """Lets those who wait see that the process ends."""
+    def end(self, seconds: float) -> None:
+        """Once `stop` is set: waits for the compilers to end, so long at most."""
+        until = time.monotonic() + seconds
         with self._changed:
             self._changed.notify_all()
+        for thread in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
 
     def counts(self) -> Counts:
         """What has become of all so far."""
@@ -96,6 +102,8 @@ class Executables:
     def _work(self) -> None:
         while not self._stop.is_set():
             job = self._jobs.get()
+            if job is None:
+                return
             try:
                 error = self._compile(job)
             except Exception as problem:  # whatever it is, others must not wait for ever

@@ -16,7 +16,7 @@ from tensorflow.core.framework import graph_pb2, types_pb2
 from tf_blade.clustering import devices
 from tf_blade.errors import TfBladeError
 from tf_blade.graph.effects import READS, has_effect
-from tf_blade.graph.graph import Graph, GraphError, Node, TensorRef
+from tf_blade.graph.graph import Graph, GraphError, Node, TensorRef, default_attrs
 from tf_blade.graph.names import parse_tensor_name, restore_output_names
 from tf_blade.graph.types import ARG, Shape
 from tf_blade.just_in_time.bridge import Message
@@ -24,6 +24,7 @@ from tf_blade.just_in_time.bridge import Message
 _RETVAL = "_Retval"
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 _COMPILED = ("BladeCluster", "BladeLookup")
+_COMPOSITION = "_UnaryOpsComposition"
 
 
 class LeftAlone(TfBladeError):
@@ -79,15 +80,18 @@ class ReceivedGraph:
         if not graph.is_function:
             restore_output_names(graph)
         lost = self.pinned - graph.nodes.keys()
-        # Reads are pinned so that a caller waits for them; those that are gone don't run.
+        # Reads are pinned so that a caller waits for them; there is no need for those that are gone.
         if any(self._original[name].op not in READS for name in lost):
             return None
+        for name in lost:  # Grappler complains about names that are gone
+            graph.add(Node(name, "NoOp", device=self._original[name].device))
         outputs = dict(graph.outputs)
         for node in self._results:
             node = node.copy()
             node.inputs = [outputs[node.name]]
             node.controls = [name for name in node.controls if name in graph.nodes]
             graph.add(node)
+        self._place(graph)
         proto = graph.to_graph_def()
         for name in graph.library.keys() - self._functions:
             function = proto.library.function.add()
@@ -97,6 +101,18 @@ class ReceivedGraph:
             function.attr["_tf_data_function"].b = True
         return bytes(proto.SerializeToString())
 
+    def _place(self, graph: Graph) -> None:
+        """Gives new nodes a device, if the graph has been placed already: nobody else would."""
+        placed = [node.device for node in self._original.values() if node.device]
+        if len(placed) < len(self._original):
+            return
+        any_cpu = next((d for d in placed if devices.is_cpu(devices.parse(d))), placed[0])
+        for node in graph.topological_order():
+            if not node.device:
+                sources = [graph.nodes[ref.node].device for ref in node.inputs]
+                on_cpu = [device for device in sources if devices.is_cpu(devices.parse(device))]
+                node.device = on_cpu[0] if on_cpu else any_cpu
+
 
 def receive(message: Message) -> ReceivedGraph:
     """Reads a graph. Raises LeftAlone if it is none that can be compiled."""
@@ -105,6 +121,7 @@ def receive(message: Message) -> ReceivedGraph:
         proto.ParseFromString(message.graph)
         graph = Graph.from_graph_def(proto)
         _check(graph, message.facts["feed"])
+        _take_apart(graph)
         results = [node for node in graph if node.op == _RETVAL]
         fetched = [] if results else _fetched(graph, message.facts["fetch"])
         if not results and not fetched:
@@ -153,6 +170,23 @@ def _check(graph: Graph, feeds: list[str]) -> None:
         fed = graph.nodes.get(parse_tensor_name(name).node)
         if fed is not None and fed.op not in _PLACEHOLDERS:
             raise LeftAlone(f"it is fed the result of '{fed.name}' ({fed.op})")
+
+
+def _take_apart(graph: Graph) -> None:
+    """Undoes what Grappler's other optimizers put together before: f(g(x)) in one node.
+
+    They do it again with what is not compiled.
+    """
+    for node in [node for node in graph if node.op == _COMPOSITION]:
+        *inner, last = [op.decode() for op in node.attrs["op_names"].list.s]
+        ref = node.inputs[0]
+        for op in inner:
+            name = graph.unique_name(f"{node.name}/{op}")
+            attrs = default_attrs(op) | {"T": node.attrs["T"]}
+            graph.add(Node(name, op, [ref], list(node.controls), attrs, node.device))
+            ref = TensorRef(name)
+        node.op, node.inputs = last, [ref]
+        node.attrs = default_attrs(last) | {"T": node.attrs["T"]}
 
 
 def _fetched(graph: Graph, names: list[str]) -> list[TensorRef]:

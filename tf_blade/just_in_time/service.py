@@ -181,7 +181,7 @@ class _Service:
             return
         self._stop.set()
         self._bridge.close()
-        self._executables.wake()
+        self._executables.end(_SECONDS_TO_END)
         self._thread.join(_SECONDS_TO_END)
 
 
