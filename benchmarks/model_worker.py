@@ -1,6 +1,7 @@
 """What the `models` benchmark does with one model, each step in a process of its own.
 
     python -m benchmarks.model_worker optimize TASK.json
+    python -m benchmarks.model_worker peer     TASK.json
     python -m benchmarks.model_worker measure  TASK.json
 
 A process a step keeps memory and caches of one model from the next, shows that the optimised
@@ -14,14 +15,14 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import cases, harness
+from benchmarks import cases, harness, peers
 from benchmarks.compare import Difference, compare
 
 # Calls that are compared before anything is timed: state that a model keeps shows by the second.
@@ -39,6 +40,8 @@ class Task:
       seconds: time to spend on each size.
       quick: spend as little time as possible inside `optimize` too.
       unchanged: the optimised model is the original: time the original only.
+      peers: rivals (`peers.py`) to convert and try out (step peer), or to time too (measure).
+      converted: folder where each peer keeps what it made of the model.
     """
 
     case: str
@@ -47,13 +50,20 @@ class Task:
     seconds: float
     quick: bool
     unchanged: bool = False
+    peers: tuple[str, ...] = ()
+    converted: str = ""
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @classmethod
     def read(cls, path: Path) -> Task:
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**fields | {"peers": tuple(fields["peers"])})
+
+    def folder(self, peer: str) -> Path:
+        """Where a peer keeps its files."""
+        return Path(self.converted, peer)
 
 
 def optimize(task: Task) -> dict[str, Any]:
@@ -73,6 +83,29 @@ def optimize(task: Task) -> dict[str, Any]:
     )
     seconds = time.perf_counter() - start
     return {"seconds": seconds, "peak_bytes": _peak_bytes(), "report": model.report.to_dict()}
+
+
+def try_peer(task: Task) -> str:
+    """Has a peer convert and run the model: why it can't, or "" if its answers are right."""
+    case, (name,) = cases.read_case(Path(task.case)), task.peers
+    peer = peers.PEERS[name]
+    missing = peer.missing()
+    if missing:
+        return f"not installed: {missing} (requirements-peers.txt)"
+    task.folder(name).mkdir(parents=True, exist_ok=True)
+    try:
+        peer.convert(case, task.folder(name))
+        for size in case.sizes:
+            feeds = case.feeds(size)
+            with _call(case.saved_model, case.signature, feeds) as original:
+                expected = original.outputs()
+            with peer.open(case, task.folder(name), feeds) as call:
+                difference = compare(expected, call.outputs())
+            if not difference.ok:
+                return f"its answers differ ({size}): {difference.message}"
+    except Exception as error:  # whatever a converter raises is its reason
+        return peers.reason(error)
+    return ""
 
 
 def measure(task: Task) -> list[dict[str, Any]]:
@@ -95,20 +128,32 @@ def _measure_size(task: Task, size: str) -> dict[str, Any]:
             row["original_gives_stored_answers"] = compare(stored, expected[0]).ok
             if row["original_gives_stored_answers"]:
                 expected[0] = stored
-        if task.unchanged:
-            samples = harness.interleave({"original": original.run}, seconds=task.seconds / 2)
-            return row | _timings(samples) | _verdict(compare(expected[0], expected[0]))
-        with _call(Path(task.optimized), case.signature, feeds) as optimized:
-            found = [compare(want, optimized.outputs()) for want in expected]
-            samples = harness.interleave(
-                {"original": original.run, "optimized": optimized.run}, seconds=task.seconds
-            )
+        rivals: dict[str, Callable[[], object]] = {"original": original.run}
+        with contextlib.ExitStack() as stack:
+            if not task.unchanged:
+                optimized = stack.enter_context(_call(Path(task.optimized), case.signature, feeds))
+                rivals["optimized"] = optimized.run
+                found = [compare(want, optimized.outputs()) for want in expected]
+            for name in task.peers:
+                call = peers.PEERS[name].open(case, task.folder(name), feeds)
+                rivals[name] = stack.enter_context(call).run
+            share = len(rivals) / 2  # each rival gets as much time, however many there are
+            samples = harness.interleave(rivals, seconds=task.seconds * share)
+            row |= _timings(samples) | _peer_ratios(samples, task)
+            if task.unchanged:
+                return row | _verdict(compare(expected[0], expected[0]))
             if compare(expected[1], expected[2]).max_abs_error == 0.0:  # no state: still right?
                 found.append(compare(original.outputs(), optimized.outputs()))
             counts = _counts(Path(task.optimized))
         worst = min(found, key=lambda difference: (difference.ok, -difference.max_error))
         ratio = samples.ratio("original", "optimized")
-        return row | _timings(samples) | _verdict(worst) | counts | {"speedup": asdict(ratio)}
+        return row | _verdict(worst) | counts | {"speedup": asdict(ratio)}
+
+
+def _peer_ratios(samples: harness.Samples, task: Task) -> dict[str, Any]:
+    """How many times faster than each peer the optimised model is (the original, if unchanged)."""
+    ours = "original" if task.unchanged else "optimized"
+    return {f"speedup_vs_{name}": asdict(samples.ratio(name, ours)) for name in task.peers}
 
 
 @contextlib.contextmanager
@@ -163,7 +208,12 @@ def _peak_bytes() -> int:
 
 def main(step: str, path: Path) -> None:
     task = Task.read(path)
-    result: Any = optimize(task) if step == "optimize" else measure(task)
+    steps: dict[str, Callable[[Task], Any]] = {
+        "optimize": optimize,
+        "peer": try_peer,
+        "measure": measure,
+    }
+    result = steps[step](task)
     Path(task.result).write_text(json.dumps(result), encoding="utf-8")
 
 

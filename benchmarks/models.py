@@ -26,25 +26,28 @@ definition and only its original is timed.
                         functions inlined, constants folded and not counted, loop bodies counted
                         once; a model that came out unchanged has none inside
   max_optimize_seconds  longest `optimize` call
+With --peers xla,ort,openvino (peers.py; packages: requirements-peers.txt) also, for each peer:
+  geomean_vs_PEER       geometric mean of the speed-up against it, over the models it runs rightly
+  PEER_models           how many these are; the others are listed with the reason
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import cases, harness, zoo
+from benchmarks import cases, harness, peers, zoo
+from benchmarks.columns.variants import VARIANTS, environment
 from benchmarks.model_worker import Task
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -54,6 +57,7 @@ _SECONDS = {False: 4.0, True: 0.3}
 _WIDTH = 150
 # Nodes that have a value without being run count on neither side of `clustered_share`.
 _NOT_RUN = ("Const", "Placeholder", "NoOp", "_Arg", "_Retval")
+_CONVERTED = "converted"
 _TIME_LIMIT = 1800  # seconds a step of one model may take before it counts as failed
 
 
@@ -74,6 +78,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="time the original against a copy of itself: what this machine's noise looks like",
     )
 
+    parser.add_argument(
+        "--peers",
+        type=_peers,
+        default=[],
+        metavar="NAME,…",
+        help=f"time these too, in the same run: {', '.join([peers.TENSORFLOW, *peers.PEERS])}",
+    )
+
+
+def _peers(text: str) -> list[str]:
+    try:
+        return peers.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
 
 def run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """Rows (one a model and size) and the summary."""
@@ -83,13 +102,15 @@ def run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, 
         for case in _cases(arguments, console.print):
             console.print(f"[bold]{case.name}[/bold]")
             rows += _run_case(case, Path(scratch), arguments)
-    _print_table(rows, console)
-    summary = summarize(rows)
+    _print_table(rows, console, arguments.peers)
+    for name in arguments.peers:
+        _print_missing(rows, name, console)
+    summary = summarize(rows, arguments.peers)
     console.print("  ".join(f"{name} {value:.4g}" for name, value in summary.items()))
     return rows, summary
 
 
-def summarize(rows: list[dict[str, Any]]) -> dict[str, float]:
+def summarize(rows: list[dict[str, Any]], rivals: Sequence[str] = ()) -> dict[str, float]:
     """The figures described at the top of this file."""
     models = {row["model"]: row for row in rows}
     speedups = [row["speedup"]["value"] for row in rows if "speedup" in row]
@@ -108,6 +129,16 @@ def summarize(rows: list[dict[str, Any]]) -> dict[str, float]:
         "max_optimize_seconds": max(
             (row.get("optimize_seconds", 0.0) for row in rows), default=0.0
         ),
+        **{key: value for name in rivals for key, value in _against(name, rows).items()},
+    }
+
+
+def _against(peer: str, rows: list[dict[str, Any]]) -> dict[str, float]:
+    key = f"speedup_vs_{peer}"
+    measured = [row for row in rows if key in row]
+    return {
+        f"geomean_vs_{peer}": harness.geometric_mean([row[key]["value"] for row in measured]),
+        f"{peer}_models": len({row["model"] for row in measured}),
     }
 
 
@@ -131,6 +162,7 @@ def _run_case(
     about: dict[str, Any] = {"model": case.name}
     seconds = arguments.seconds or _SECONDS[arguments.quick]
     unchanged = False
+    rivals: list[str] = arguments.peers
     try:
         if arguments.noise:
             shutil.copytree(case.saved_model, optimized)
@@ -138,7 +170,13 @@ def _run_case(
             done = _step("optimize", case, optimized, scratch, seconds, arguments.quick)
             unchanged = _same_model(case.saved_model, optimized)
             about |= _about_report(done, unchanged)
-        rows = _step("measure", case, optimized, scratch, seconds, arguments.quick, unchanged)
+        reasons = {
+            name: _try_peer(name, case, optimized, scratch, arguments.quick) for name in rivals
+        }
+        able = [name for name, reason in reasons.items() if not reason]
+        if rivals:
+            about["peers_missing"] = {name: reason for name, reason in reasons.items() if reason}
+        rows = _step("measure", case, optimized, scratch, seconds, arguments.quick, unchanged, able)
     except _StepError as error:
         about |= {"size": "", "message": str(error)}
         if _stock_crashes(case, scratch):
@@ -146,10 +184,19 @@ def _run_case(
         return [about | {"wrong": True, "error": str(error)}]
     finally:
         shutil.rmtree(optimized, ignore_errors=True)
+        shutil.rmtree(scratch / _CONVERTED, ignore_errors=True)
     if unchanged:
         one = {"value": 1.0, "low": 1.0, "high": 1.0}
         rows = [row | {"speedup": one} for row in rows]
     return [about | row for row in rows]
+
+
+def _try_peer(name: str, case: cases.ModelCase, optimized: Path, scratch: Path, quick: bool) -> str:
+    """Why the peer can't run the model, "" if it can."""
+    try:
+        return str(_step("peer", case, optimized, scratch, 0.0, quick, rivals=[name]))
+    except _StepError as error:
+        return str(error)
 
 
 def _stock_crashes(case: cases.ModelCase, scratch: Path) -> bool:
@@ -173,6 +220,7 @@ def _step(
     seconds: float,
     quick: bool,
     unchanged: bool = False,
+    rivals: Sequence[str] = (),
 ) -> Any:
     task = Task(
         case=str(case.directory.absolute()),
@@ -181,6 +229,8 @@ def _step(
         seconds=seconds,
         quick=quick,
         unchanged=unchanged,
+        peers=tuple(rivals),
+        converted=str(scratch / _CONVERTED),
     )
     order = scratch / "task.json"
     task.write(order)
@@ -189,7 +239,7 @@ def _step(
         finished = subprocess.run(
             [sys.executable, "-m", "benchmarks.model_worker", step, str(order)],
             cwd=_ROOT,
-            env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2"),
+            env=environment([VARIANTS["xla"]] if "xla" in rivals else []),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -244,12 +294,21 @@ def _about_report(done: dict[str, Any], unchanged: bool) -> dict[str, Any]:
     }
 
 
-def _print_table(rows: list[dict[str, Any]], console: Console) -> None:
+def _print_missing(rows: list[dict[str, Any]], peer: str, console: Console) -> None:
+    reasons = {row["model"]: row.get("peers_missing", {}).get(peer) for row in rows}
+    for model, reason in reasons.items():
+        if reason:
+            console.print(f"{peer} can't run {model}: {reason}", markup=False)
+
+
+def _print_table(rows: list[dict[str, Any]], console: Console, rivals: Sequence[str] = ()) -> None:
     table = Table(title="Original against optimised, median (interquartile range)")
     table.add_column("model")
     table.add_column("size")
     for column in ("original ms", "optimised ms", "speed-up (95 % CI)", "in clusters", "error"):
         table.add_column(column, justify="right")
+    for name in rivals:
+        table.add_column(f"{name} ms, speed-up", justify="right")
     table.add_column("remark")
     for row in rows:
         table.add_row(
@@ -260,6 +319,7 @@ def _print_table(rows: list[dict[str, Any]], console: Console) -> None:
             _speedup(row),
             f"{row['clustered_nodes']}/{row['nodes']}" if "nodes" in row else "",
             f"{row['max_error']:.1e}" if "max_error" in row else "",
+            *(_against_peer(row, name) for name in rivals),
             _remark(row),
         )
     console.print(table)
@@ -278,6 +338,13 @@ def _speedup(row: dict[str, Any]) -> str:
     if row.get("unchanged"):
         return "1"
     return f"{ratio['value']:.2f} ({ratio['low']:.2f}–{ratio['high']:.2f})"
+
+
+def _against_peer(row: dict[str, Any], peer: str) -> str:
+    if f"{peer}_ms" not in row:
+        return "–"
+    ratio = row[f"speedup_vs_{peer}"]["value"]
+    return f"{row[f'{peer}_ms']['median_ms']:.3f}, {ratio:.2f}"
 
 
 def _remark(row: dict[str, Any]) -> str:

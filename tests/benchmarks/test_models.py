@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import cases, model_worker, models, zoo
+from benchmarks import cases, model_worker, models, peers, zoo
 from benchmarks.__main__ import main
 
 SUMMARY = {
@@ -124,6 +125,71 @@ def test_noise_run_compares_the_original_with_itself(folder, tmp_path):
     code, record = run(folder, tmp_path, "--noise", "--only", "dense")
     assert code == 0
     assert [row["max_abs_error"] for row in record["rows"]] == [0.0, 0.0]
+
+
+def test_peers_are_timed_in_the_same_run_and_those_that_cannot_are_listed(folder, tmp_path, capsys):
+    code, record = run(folder, tmp_path, "--noise", "--peers", "tf,xla")
+    assert code == 0, record["rows"]
+    assert set(record["summary"]) == SUMMARY | {"geomean_vs_xla", "xla_models"}
+    assert record["summary"]["xla_models"] == 1 and record["summary"]["geomean_vs_xla"] > 0
+    for row in record["rows"]:
+        assert row["xla_ms"]["blocks"] == row["original_ms"]["blocks"]
+        assert row["peers_missing"] == {}
+
+
+def test_a_peer_that_is_not_installed_or_fails_or_is_wrong_says_so(folder, monkeypatch):
+    case = cases.read_case(folder / "dense")
+    task = model_worker.Task(
+        str(case.directory), "", "", 0.0, True, peers=("ort",), converted=str(folder / "converted")
+    )
+    peer = peers.PEERS["ort"]
+    monkeypatch.setattr(peers.importlib.util, "find_spec", lambda name: None)
+    reason = model_worker.try_peer(task)
+    assert reason == "not installed: onnx, tf2onnx, onnxruntime (requirements-peers.txt)"
+    monkeypatch.undo()
+    monkeypatch.setattr(type(peer), "packages", ())
+
+    def refuse(case, folder):
+        raise peers.PeerError("Check 'false' failed at x.cpp\nno rule for StringSplit")
+
+    monkeypatch.setattr(peer, "convert", refuse)
+    assert model_worker.try_peer(task) == "no rule for StringSplit"
+    monkeypatch.setattr(peer, "convert", lambda case, folder: None)
+
+    @contextlib.contextmanager
+    def wrong(case, folder, feeds):
+        with model_worker._call(case.saved_model, case.signature, feeds) as call:
+            outputs = call.outputs()
+            call.outputs = lambda: {**outputs, "y": outputs["y"] + 1}
+            yield call
+
+    monkeypatch.setattr(peer, "open", wrong)
+    assert model_worker.try_peer(task).startswith("its answers differ (small): output 'y'")
+
+
+def test_summary_counts_the_models_that_a_peer_can_run():
+    rows = [
+        row("a", 2.0, speedup_vs_ort={"value": 4.0}),
+        row("a", 2.0, speedup_vs_ort={"value": 1.0}),
+        row("b", 2.0, peers_missing={"ort": "no rule"}),
+    ]
+    summary = models.summarize(rows, ["ort"])
+    assert summary["ort_models"] == 1 and summary["geomean_vs_ort"] == pytest.approx(2.0)
+
+
+def test_an_unknown_peer_is_refused():
+    assert peers.parse("tf, ort,xla") == ["xla", "ort"]
+    with pytest.raises(ValueError, match="no peer called jax; there are tf, xla, ort, openvino"):
+        peers.parse("tf,jax")
+
+
+def test_a_converters_names_are_the_signatures(folder):
+    case = cases.read_case(folder / "dense")
+    names = peers._Names(case)
+    assert names.input("serving_default_x:0") == names.input("x") == "x"
+    assert names.output("largest") == "largest"
+    with pytest.raises(peers.PeerError, match="an output 'z'"):
+        names.output("z")
 
 
 def test_model_that_cannot_be_read_is_a_failed_row(folder, tmp_path):

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
 from tests.fuzz.case import FuzzCase
 from tests.fuzz.subject import Mismatch, Outcome, Unfit, check
@@ -138,6 +138,7 @@ def fuzz_seed(folder: Path, number: int, end: float, count: int = BATCH) -> Summ
         phases=[Phase.generate, Phase.shrink],
         report_multiple_bugs=False,
         print_blob=False,
+        verbosity=Verbosity.quiet,  # what failed is written by us
     )
     @given(fuzz_cases())
     def run(case: FuzzCase) -> None:
