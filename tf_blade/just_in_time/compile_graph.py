@@ -36,13 +36,13 @@ class CompiledGraph:
 
     Attributes:
       edited: its nodes and new functions, serialized.
-      keys: of the executables that its ops want.
+      sources: of the executables that its ops want, by key.
       labels: under which the ops count their calls (tf_blade.library.counters()).
       clusters, lookups: how many ops there are.
     """
 
     edited: bytes
-    keys: list[str] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
     labels: list[str] = field(default_factory=list)
     clusters: int = 0
     lookups: int = 0
@@ -52,26 +52,26 @@ def compile_graph(
     received: ReceivedGraph,
     arg_shapes: dict[str, Shape],
     config: Config,
-    want: Callable[[str], str],
+    key_of: Callable[[str], str],
 ) -> CompiledGraph:
     """Puts compiled ops into a graph.
 
     Args:
       received: changed.
       arg_shapes: shapes of a function's arguments to compile for.
-      want: has a source compiled, and returns the key of the executable to come.
+      key_of: the key of the executable that a source becomes.
 
     Raises: LeftAlone if there is nothing to compile.
     """
     # Looking for lookups changes the graph, and may lose a node that must stay.
     plain = received.graph.copy()
     if received.takes_lookups and config.lookups != "off":
-        edit = _Edit(received, received.graph, arg_shapes, config, want)
+        edit = _Edit(received, received.graph, arg_shapes, config, key_of)
         edit.raise_lookups()
         found = edit.finish()
         if found is not None:
             return found
-    edit = _Edit(received, plain, arg_shapes, config, want)
+    edit = _Edit(received, plain, arg_shapes, config, key_of)
     found = edit.finish()
     if found is None:
         raise LeftAlone("a node that must stay was lost")
@@ -87,12 +87,12 @@ class _Edit:
         graph: Graph,
         arg_shapes: dict[str, Shape],
         config: Config,
-        want: Callable[[str], str],
+        key_of: Callable[[str], str],
     ) -> None:
         self._received = received
         self._graph = graph
         self._config = config
-        self._want = want
+        self._key_of = key_of
         self._context = PassContext(received.variables, arg_shapes)
         self._types: Types = self._context.types(graph)
         self._found = CompiledGraph(b"")
@@ -101,13 +101,14 @@ class _Edit:
         raised = raise_graph(
             self._graph, self._types, self._context, lambda _: None, self._config, 0
         )
-        if not raised.lookups:
+        # A training step needs what lies between, for its gradients: then nothing would be saved.
+        if not raised.lookups or len(raised.graph) >= len(self._graph):
             return
         self._graph = raised.graph
         for lookup in raised.lookups:
             if lookup.source:
                 use_executable(self._graph, lookup, b"")
-                self._point(self._graph.nodes[lookup.name], lookup.name, self._want(lookup.source))
+                self._point(self._graph.nodes[lookup.name], lookup.name, lookup.source)
             else:
                 label = self._label(lookup.name, "")
                 self._graph.nodes[lookup.name].attrs["columns"] = _Attr(s=label.encode())
@@ -129,7 +130,7 @@ class _Edit:
 
         def make_node(call: Call) -> Node:
             node = blade_cluster_node(call)
-            return self._point(node, call.cluster, self._want(sources[call.cluster]))
+            return self._point(node, call.cluster, sources[call.cluster])
 
         replacements = [Replacement(cluster.outlined, b"") for cluster in lowered]
         replace_all(self._graph, replacements, make_node=make_node)
@@ -155,11 +156,12 @@ class _Edit:
                 return split_out(cluster, error.node, error.reason)[0]
         return []
 
-    def _point(self, node: Node, name: str, key: str) -> Node:
-        """Has a node run the executable of `key`, once it is there."""
+    def _point(self, node: Node, name: str, source: str) -> Node:
+        """Has a node run the executable of a source, once it is there."""
+        key = self._key_of(source)
         node.attrs["pending"] = _Attr(s=key.encode())
         node.attrs["cluster"] = _Attr(s=self._label(name, key).encode())
-        self._found.keys.append(key)
+        self._found.sources[key] = source
         return node
 
     def _label(self, name: str, key: str) -> str:

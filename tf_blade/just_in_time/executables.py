@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tf_blade.compiler.build import Built, Compiler, build_one
@@ -38,6 +39,12 @@ class _Job:
     config: Config
 
 
+def key_of(source: str, compiler: Compiler, config: Config) -> str:
+    """Equal for what becomes the same executable."""
+    parts = (source, str(compiler), *config.cpu_targets)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
 class Executables:
     """The executables of a process, by key. Thread-safe."""
 
@@ -50,29 +57,26 @@ class Executables:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
 
-    def want(self, source: str, compiler: Compiler, config: Config) -> str:
-        """The key of the source's executable, which is compiled if it isn't yet.
+    def want(self, sources: Mapping[str, str], compiler: Compiler, config: Config) -> None:
+        """Has the sources compiled that aren't yet; they come by key (see `key_of`).
 
-        Raises: TooMany.
+        Raises: TooMany, and then compiles none.
         """
-        parts = (source, str(compiler), *config.cpu_targets)
-        key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         with self._changed:
-            if key in self._results:
-                return key
-            if len(self._results) >= MAX_EXECUTABLES:
+            new = [key for key in sources if key not in self._results]
+            if len(self._results) + len(new) > MAX_EXECUTABLES:
                 raise TooMany
-            self._results[key] = None
+            self._results.update(dict.fromkeys(new))
             pending = sum(result is None for result in self._results.values())
-            if len(self._threads) < min(config.job_count, pending):
+            while len(self._threads) < min(config.job_count, pending):
                 name = f"tf-blade-compile-{len(self._threads)}"
                 # A daemon, for which the end of the process doesn't wait.
                 self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
                 self._threads[-1].start()
-        self._jobs.put(_Job(key, source, compiler, config))
-        return key
+        for key in new:
+            self._jobs.put(_Job(key, sources[key], compiler, config))
 
-    def wait(self, keys: list[str]) -> None:
+    def wait(self, keys: Collection[str]) -> None:
         """Returns when all of them are there or have failed, or the process ends."""
         with self._changed:
             self._changed.wait_for(
@@ -84,7 +88,7 @@ class Executables:
         until = time.monotonic() + seconds
         with self._changed:
             self._changed.notify_all()
-        for thread in self._threads:
+        for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))

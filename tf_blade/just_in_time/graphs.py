@@ -73,14 +73,13 @@ class ReceivedGraph:
     takes_lookups: bool
     _results: list[Node] = field(repr=False)  # a function's _Retval nodes
     _original: dict[str, Node] = field(repr=False)
-    _functions: set[str] = field(repr=False)
 
     def edited(self, graph: Graph) -> bytes | None:
         """The graph's nodes and new functions, serialized. None if a pinned node was lost."""
         if not graph.is_function:
             restore_output_names(graph)
         lost = self.pinned - graph.nodes.keys()
-        # Reads are pinned so that a caller waits for them; there is no need for those that are gone.
+        # Reads are pinned so that a caller waits for them; nobody needs to for those that are gone.
         if any(self._original[name].op not in READS for name in lost):
             return None
         for name in lost:  # Grappler complains about names that are gone
@@ -93,7 +92,8 @@ class ReceivedGraph:
             graph.add(node)
         self._place(graph)
         proto = graph.to_graph_def()
-        for name in graph.library.keys() - self._functions:
+        fallbacks = [n.attrs["fallback"].func.name for n in graph if n.op in _COMPILED]
+        for name in dict.fromkeys(fallbacks):
             function = proto.library.function.add()
             function.CopyFrom(graph.library[name])
             # Grappler leaves functions with this attribute alone: these are fallbacks, and must not
@@ -129,7 +129,6 @@ def receive(message: Message) -> ReceivedGraph:
         effects = any(has_effect(graph, node) for node in graph)
     except (DecodeError, GraphError, ValueError) as error:
         raise LeftAlone(f"it can't be read: {error}") from error
-    functions = set(graph.library)
     original = dict(graph.nodes)
     pinned = {name for name in message.facts["keep"] if name in graph.nodes}
     pinned -= {node.name for node in results}
@@ -154,7 +153,6 @@ def receive(message: Message) -> ReceivedGraph:
         takes_lookups,
         results,
         original,
-        functions,
     )
 
 
@@ -166,6 +164,8 @@ def _check(graph: Graph, feeds: list[str]) -> None:
             raise LeftAlone(f"it runs in another process ({node.device})")
         if node.op in _COMPILED:
             raise LeftAlone("it has compiled ops already")
+        if "Dataset" in node.op:
+            raise LeftAlone("it makes data sets, and is not run often")
     for name in feeds:
         fed = graph.nodes.get(parse_tensor_name(name).node)
         if fed is not None and fed.op not in _PLACEHOLDERS:

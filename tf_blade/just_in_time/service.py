@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from tf_blade import machine
 from tf_blade.compiler.build import Compiler, find_compiler
@@ -17,7 +18,7 @@ from tf_blade.config import Config
 from tf_blade.errors import RuntimeLibraryError
 from tf_blade.just_in_time.bridge import Bridge, Message
 from tf_blade.just_in_time.compile_graph import CompiledGraph, compile_graph
-from tf_blade.just_in_time.executables import MAX_EXECUTABLES, Executables, TooMany
+from tf_blade.just_in_time.executables import MAX_EXECUTABLES, Executables, TooMany, key_of
 from tf_blade.just_in_time.graphs import LeftAlone, receive
 from tf_blade.just_in_time.shapes import SeenShapes
 from tf_blade.just_in_time.stats import Book, JitStats
@@ -154,6 +155,7 @@ class _Service:
             return b""  # switched off since it was sent
         try:
             found = self._compile(message, options)
+            self._executables.want(found.sources, options.compiler, options.config)
         except LeftAlone as reason:
             self._book.add_left_alone(str(reason))
             return b""
@@ -162,18 +164,15 @@ class _Service:
             return b""
         if options.wait:
             self._bridge.take_time(message)
-            self._executables.wait(found.keys)
+            self._executables.wait(found.sources)
         self._book.add_compiled(found.clusters, found.lookups, found.labels)
         return found.edited
 
     def _compile(self, message: Message, options: _Options) -> CompiledGraph:
         received = receive(message)
         shapes = self._shapes.common(received.name, received.graph, received.arg_shapes)
-
-        def want(source: str) -> str:
-            return self._executables.want(source, options.compiler, options.config)
-
-        return compile_graph(received, shapes, options.config, want)
+        key = partial(key_of, compiler=options.compiler, config=options.config)
+        return compile_graph(received, shapes, options.config, key)
 
     def _end(self) -> None:
         """Nobody waits for Python any more, and no compiler is left running."""
