@@ -19,7 +19,7 @@ class ClusterCounters {
 
   void CountLaunch() { launches_.fetch_add(1, std::memory_order_relaxed); }
 
-  // Columns of lookups whose rows were all the same, so that they were computed once.
+  // Columns, of lookups or matrices, whose rows were all the same, so that they were computed once.
   void CountRepeatedRows(uint64_t columns) {
     repeated_rows_.fetch_add(columns, std::memory_order_relaxed);
   }

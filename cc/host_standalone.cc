@@ -138,7 +138,8 @@ int StandaloneRun::Gemm(const BladeGemm& gemm) {
     packed = constants_->Find(gemm);
     if (packed == nullptr) packed = constants_->FindOrPack(gemm, nullptr);
   }
-  const GemmHost host = {kHost.parallel_for, this, pool_ != nullptr ? pool_->threads() : 1};
+  const GemmHost host = {kHost.parallel_for, this, pool_ != nullptr ? pool_->threads() : 1,
+                         kHost.count};
   return RunGemm(gemm, host, packed);
 }
 

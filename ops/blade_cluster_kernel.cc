@@ -33,20 +33,21 @@ class BladeClusterOp : public OpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("constant_inputs", &constant_inputs));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("fallback", &fallback));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("cluster", &cluster_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("find_repeats", &products_.find_repeats));
     if (cluster_.empty()) cluster_ = name();
     fallback_ = std::make_unique<blade::Fallback>(std::move(fallback));
     counters_ = blade::ClusterCounters::For(cluster_);
 
-    constants_.is_constant.assign(inputs_.size(), false);
+    products_.is_constant.assign(inputs_.size(), false);
     for (const int32_t index : constant_inputs) {
       OP_REQUIRES(ctx, index >= 0 && index < inputs_.size(),
                   absl::InvalidArgumentError(
                       absl::StrCat("BladeCluster ", cluster_, ": constant_inputs has ", index,
                                    ", the op has ", inputs_.size(), " inputs")));
-      constants_.is_constant[index] = true;
+      products_.is_constant[index] = true;
     }
     packed_ = std::make_unique<blade::PackedConstants>(inputs_.size());
-    constants_.packed = packed_.get();
+    products_.packed = packed_.get();
     Load(ctx);
   }
 
@@ -55,7 +56,7 @@ class BladeClusterOp : public OpKernel {
     if (state == kPending && pending_->done()) state = Settle();
     if (state == kReady) {
       const int status =
-          blade::OpCall(ctx, inputs_, executable_->n_inputs(), &constants_, counters_, &history_)(
+          blade::OpCall(ctx, inputs_, executable_->n_inputs(), &products_, counters_, &history_)(
               [this](const BladeHost& host, void* call, const BladeTensor* inputs) {
                 return executable_->Run(host, call, inputs);
               });
@@ -150,7 +151,7 @@ class BladeClusterOp : public OpKernel {
   std::shared_ptr<const blade::Executable> executable_;
   std::string load_error_;  // why executable_ is null
   std::unique_ptr<blade::PackedConstants> packed_;
-  blade::CallConstants constants_;
+  blade::CallProducts products_;
   blade::CallInputs inputs_;
   blade::CallHistory history_;
   std::unique_ptr<blade::Fallback> fallback_;

@@ -12,6 +12,7 @@ REGISTER_OP("BladeCluster")
     .Attr("constant_inputs: list(int) = []")
     .Attr("output_shapes: list(shape) = []")
     .Attr("cluster: string = ''")
+    .Attr("find_repeats: bool = true")
     .Attr("pending: string = ''")
     .Attr("bound_types: list(type) = []")
     .Attr("bound_kinds: list(int) = []")
@@ -29,6 +30,8 @@ executable: The compiled subgraph with a header that names the processors it was
 constant_inputs: Indices of inputs that are the same tensor in every call.
 output_shapes: What is known of the outputs' shapes; empty when nothing is.
 cluster: The subgraph's name, for messages and counters.
+find_repeats: Whether matrix products look for columns of their left side that are the same in every
+  row, and compute what these add once.
 pending: Where `executable` is empty: the key of one that is compiled in this process meanwhile (see
   cc/pending_executable.h). The subgraph itself runs until it is there.
 bound_types: Set in sessions only, as all bound_* are (see call_inputs.h): the types of all inputs,

@@ -40,11 +40,11 @@ OpCall& From(void* ctx) { return *static_cast<OpCall*>(ctx); }
 }  // namespace
 
 OpCall::OpCall(OpKernelContext* ctx, const CallInputs& sources, int n_inputs,
-               const CallConstants* constants, ClusterCounters* counters, CallHistory* history)
+               const CallProducts* products, ClusterCounters* counters, CallHistory* history)
     : ctx_(ctx),
       sources_(sources),
       n_inputs_(n_inputs),
-      constants_(constants),
+      products_(products),
       counters_(counters),
       history_(history) {
   const bool alone = running.fetch_add(1, std::memory_order_relaxed) == 0;
@@ -199,7 +199,7 @@ int64_t OpCall::Size() const {
   for (int i = 0; i < n_inputs_; ++i) {
     if (sources_.kind(i) != kEdge && sources_.kind(i) != kArgument) continue;
     if (sources_.dtype(i) == DT_RESOURCE) continue;
-    if (constants_ != nullptr && constants_->is_constant[i]) continue;
+    if (products_ != nullptr && products_->is_constant[i]) continue;
     const Tensor* tensor = sources_.At(ctx_, i);
     return tensor != nullptr ? tensor->NumElements() : 0;
   }
@@ -224,15 +224,16 @@ void OpCall::ParallelFor(BladeInt total, double cost_cycles, BladeBody body, con
 int OpCall::Gemm(const BladeGemm& gemm) {
   const PackedB* packed = nullptr;
   const int input = gemm.b_constant_input;
-  if (constants_ != nullptr && input >= 0 && input < n_inputs_ && constants_->is_constant[input] &&
+  if (products_ != nullptr && input >= 0 && input < n_inputs_ && products_->is_constant[input] &&
       gemm.b == tensors_[input]->data()) {
-    packed = constants_->packed->Find(gemm);
+    packed = products_->packed->Find(gemm);
     if (packed == nullptr) {
-      packed = constants_->packed->FindOrPack(gemm, std::make_shared<Tensor>(*tensors_[input]));
+      packed = products_->packed->FindOrPack(gemm, std::make_shared<Tensor>(*tensors_[input]));
     }
   }
   const GemmHost host = {kHost.parallel_for, this,
-                         ctx_->device()->tensorflow_cpu_worker_threads()->num_threads};
+                         ctx_->device()->tensorflow_cpu_worker_threads()->num_threads,
+                         products_ == nullptr || products_->find_repeats ? kHost.count : nullptr};
   return RunGemm(gemm, host, packed);
 }
 

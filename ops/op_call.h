@@ -19,10 +19,11 @@
 
 namespace blade {
 
-// Which inputs are the same tensor in every call, and what was packed of them.
-struct CallConstants {
-  std::vector<bool> is_constant;  // by input
-  PackedConstants* packed = nullptr;
+// What one kernel's matrix products need to know.
+struct CallProducts {
+  std::vector<bool> is_constant;      // by input: whether it is the same tensor in every call
+  PackedConstants* packed = nullptr;  // what was packed of those
+  bool find_repeats = true;           // look for columns that are the same in every row
 };
 
 // What one kernel's calls tell those that follow: whether to ask other threads for help at once,
@@ -43,10 +44,10 @@ class OpCall {
   // Args:
   //   sources: of the op's inputs.
   //   n_inputs: the executable's; further inputs of the op are for its fallback only.
-  //   constants: may be null.
+  //   products: may be null, where there are none.
   //   history: of the same kernel.
   OpCall(tensorflow::OpKernelContext* ctx, const CallInputs& sources, int n_inputs,
-         const CallConstants* constants, ClusterCounters* counters, CallHistory* history);
+         const CallProducts* products, ClusterCounters* counters, CallHistory* history);
   ~OpCall();
   OpCall(const OpCall&) = delete;
   OpCall& operator=(const OpCall&) = delete;
@@ -86,7 +87,7 @@ class OpCall {
   tensorflow::OpKernelContext* const ctx_;
   const CallInputs& sources_;
   const int n_inputs_;
-  const CallConstants* const constants_;
+  const CallProducts* const products_;
   ClusterCounters* const counters_;
   CallHistory* const history_;
   absl::InlinedVector<const tensorflow::Tensor*, 16> tensors_;  // of the executable's inputs

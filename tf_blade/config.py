@@ -43,8 +43,8 @@ class Config:
       cache_dir: where compiled kernels are kept. None: $TF_BLADE_CACHE, else ~/.cache/tf-blade.
       lookups: how embedding columns run: "codegen" (generated kernels), "library" (kernels that
         need no compiler), "off" (in TensorFlow).
-      repeated_rows: let lookups find, in each request, the columns that hold the same in every row
-        (one user, many items), and compute their row once.
+      repeated_rows: find, in each request, the columns that hold the same in every row (one user,
+        many items), look them up once and compute once what they add to a dense layer.
       dump_dir: write the IR after each stage and the source of every kernel here. None: nowhere.
       check: compare the optimised model's answers with the original's before writing anything.
       rtol, atol: the check passes where |optimised - original| <= atol + rtol * scale, with

@@ -26,8 +26,8 @@ class ClusterCounters:
 
     Attributes:
     launches: how often its compiled form ran.
-    repeated_rows: how many columns of lookups, in all launches, held the same in every row and
-      were computed once.
+    repeated_rows: how many columns, in all launches, held the same in every row and were computed
+      once: columns of lookups, and single columns of what goes into matrix products.
     fallbacks: cause -> how often its original subgraph ran instead.
     """
 

@@ -17,7 +17,15 @@ from tf_blade.backends.cpu.lookups import (
     raise_graph,
     use_executable,
 )
-from tf_blade.clustering import Cluster, Replacement, find_clusters, outline, replace_all, split_out
+from tf_blade.clustering import (
+    Cluster,
+    Replacement,
+    blade_cluster_node,
+    find_clusters,
+    outline,
+    replace_all,
+    split_out,
+)
 from tf_blade.compiler.build import Built
 from tf_blade.compiler.fuse import Plan
 from tf_blade.compiler.ir.program import Op
@@ -95,7 +103,7 @@ def optimize_saved_model(
         compile_seconds=compiled.seconds,
     )
     for item in work:
-        report.regions.append(item.finish(compiled))
+        report.regions.append(item.finish(compiled, config))
         report.warnings += item.warnings
     for name in signatures:
         reached = [r.function for r in regions if name in r.signature_names]
@@ -197,7 +205,7 @@ class _Work:
     def _leave_out(self, cluster: Cluster, reason: str) -> None:
         self.left_out.update(dict.fromkeys(cluster.members, reason))
 
-    def finish(self, compiled: executables.Compiled) -> RegionReport:
+    def finish(self, compiled: executables.Compiled, config: Config) -> RegionReport:
         """Puts the compiled clusters into the model."""
         replacements: list[Replacement] = []
         clusters = [self._finish_lookup(lookup, compiled) for lookup in self.lookups]
@@ -227,7 +235,8 @@ class _Work:
             ],
         )
         if replacements or self.lookups:
-            replace_all(self.graph, replacements)
+            make_node = partial(blade_cluster_node, find_repeats=config.repeated_rows)
+            replace_all(self.graph, replacements, make_node=make_node)
             self.region.replace(self.graph)
             report.nodes_after = len(self.graph)
         return report

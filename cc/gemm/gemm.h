@@ -18,6 +18,8 @@ struct GemmHost {
                        const void* args);
   void* ctx;
   int threads;  // how many threads parallel_for may use
+  // As BladeHost::count. Null: columns of A that are the same in every row are not looked for.
+  void (*count)(void* ctx, int event, BladeInt times);
 };
 
 // Runs `gemm`. `packed` is its B as PackB made it, or null. Returns 0, or BLADE_HOST_ERROR when

@@ -4,12 +4,21 @@
 //   panels of B, 16 KiB each, come from the packed constant or are packed on the stack, a few at
 //   a time; one at a time is used (L1);
 //   register tiles of rows x columns run down the block.
+//
+// Where most columns of A are the same in all rows of the part, their share of the sums is computed
+// once, panel by panel, and added as if it were the bias; the other columns are packed side by
+// side.
+#include <atomic>
+#include <cstring>
+
 #include "gemm/gemm_internal.h"
+#include "gemm/repeated_rows.h"
 
 namespace blade {
 namespace {
 
 constexpr BladeInt kBlockBytes = 128 * 1024;  // of A
+constexpr BladeInt kFewestRows = 16;          // of a part in which repeated ones are looked for
 
 const char* Refuse(const BladeGemm&, const PackedB*) { return nullptr; }
 
@@ -23,34 +32,143 @@ class PartRunner {
         part_(part),
         packed_b_(packed != nullptr ? packed->Entry<T>(part.batch) : nullptr) {}
 
-  void Run() {
+  // Returns how many columns of A were the same in all rows, if it made use of that.
+  BladeInt Run(bool find_repeats) {
     const BladeInt m = part_.m1 - part_.m0;
+    if (find_repeats && m >= kFewestRows && typed_.a_k == 1 &&
+        part_.n1 - part_.n0 >= kernels_.columns &&
+        repeats_.Find(typed_.a(part_.batch) + part_.m0 * typed_.a_row, typed_.a_row, m, gemm_.k)) {
+      RunRepeated();
+      return repeats_.same();
+    }
     // With one tile of rows, B is used once and its panels need not stay in cache.
     const BladeInt most_k = packed_b_ != nullptr && m <= kernels_.rows
                                 ? std::max<BladeInt>(kBlockBytes / sizeof(T) / m, kernels_.block)
                                 : kernels_.block;
     const BladeInt parts_k = gemm_.k == 0 ? 1 : (gemm_.k - 1) / most_k + 1;
     const BladeInt step_k = gemm_.k == 0 ? 1 : (gemm_.k - 1) / parts_k + 1;
-    const BladeInt most_m =
-        std::max<BladeInt>(kBlockBytes / sizeof(T) / kernels_.block / kernels_.rows, 1) *
-        kernels_.rows;
     for (BladeInt part_k = 0; part_k < parts_k; ++part_k) {
       const BladeInt k0 = part_k * step_k, k1 = std::min(k0 + step_k, gemm_.k);
-      for (BladeInt m0 = part_.m0; m0 < part_.m1; m0 += most_m) {
-        RunBlock(m0, std::min(m0 + most_m, part_.m1), k0, k1);
+      for (BladeInt m0 = part_.m0; m0 < part_.m1; m0 += MostRows()) {
+        RunBlock(m0, std::min(m0 + MostRows(), part_.m1), k0, k1);
+      }
+    }
+    return 0;
+  }
+
+ private:
+  void RunRepeated() {
+    const BladeInt rest = repeats_.rest();
+    const BladeInt parts_k = rest == 0 ? 1 : (rest - 1) / kernels_.block + 1;
+    const BladeInt step_k = rest == 0 ? 1 : (rest - 1) / parts_k + 1;
+    for (BladeInt part_k = 0; part_k < parts_k; ++part_k) {
+      const BladeInt k0 = part_k * step_k, k1 = std::min(k0 + step_k, rest);
+      for (BladeInt m0 = part_.m0; m0 < part_.m1; m0 += MostRows()) {
+        RunRestBlock(m0, std::min(m0 + MostRows(), part_.m1), k0, k1);
       }
     }
   }
 
- private:
+  // The same as RunBlock for elements [k0, k1) of the columns that differ, and the sums of those
+  // that don't with the last of them.
+  void RunRestBlock(BladeInt m0, BladeInt m1, BladeInt k0, BladeInt k1) {
+    const BladeInt k = k1 - k0, m = m1 - m0;
+    const BladeInt rows = TileRows(m);
+    const T* a = typed_.a(part_.batch) + m0 * typed_.a_row;
+    for (BladeInt i = 0; i < m; i += rows) {
+      const BladeInt height = std::min(rows, m - i);
+      repeats_.ForRest(k0, k1, [&](BladeInt from, BladeInt length, BladeInt place) {
+        kernels_.interleave(a + i * typed_.a_row + from, typed_.a_row, height, length,
+                            static_cast<int>(height), a_block_ + i * k + place * height);
+      });
+    }
+    const bool first = k0 == 0, last = k1 == repeats_.rest();
+    for (BladeInt n0 = part_.n0; n0 < part_.n1; n0 += kernels_.columns) {
+      Tile<T> tile;
+      tile.n = std::min<BladeInt>(kernels_.columns, part_.n1 - n0);
+      const auto* kernel = kernels_.tile_packed_a[tile.n > kernels_.lanes];
+      if (last) SumRepeated(n0, tile.n);
+      repeats_.ForRest(k0, k1, [&](BladeInt from, BladeInt length, BladeInt place) {
+        PackPanel(n0, from, length, panels_ + place * kernels_.columns);
+      });
+      tile.b = tile.next_b = panels_;
+      tile.b_k = kernels_.columns;
+      tile.a_row = 1;
+      tile.k = k;
+      tile.ldc = gemm_.ldc;
+      tile.epilogue = {!first, last && typed_.relu, last ? repeated_ : nullptr};
+      for (BladeInt i = 0; i < m; i += rows) {
+        const BladeInt height = std::min(rows, m - i);
+        tile.a = a_block_ + i * k;
+        tile.a_k = height;
+        tile.c = typed_.c(part_.batch) + (m0 + i) * gemm_.ldc + n0;
+        kernel[height - 1](tile);
+      }
+    }
+  }
+
+  // repeated_ = bias + what the columns that are the same in all rows add to a panel of C.
+  void SumRepeated(BladeInt n0, BladeInt n) {
+    Tile<T> tile;
+    tile.n = n;
+    tile.a_row = 0, tile.a_k = 1;
+    tile.b_k = kernels_.columns;
+    tile.c = repeated_;
+    tile.ldc = 0;
+    tile.epilogue = {false, false, typed_.bias != nullptr ? typed_.bias + n0 : nullptr};
+    const T* a = typed_.a(part_.batch) + part_.m0 * typed_.a_row;
+    repeats_.ForSame([&](BladeInt from, BladeInt length) {
+      for (BladeInt to = from + length; from < to; from += tile.k) {
+        tile.k = to - from;
+        if (packed_b_ != nullptr) {
+          tile.b = packed_b_ + n0 * gemm_.k + from * kernels_.columns;
+        } else {
+          tile.k = std::min(tile.k, kernels_.block);
+          PackPanel(n0, from, tile.k, panels_);
+          tile.b = panels_;
+        }
+        tile.next_b = tile.b;
+        tile.a = a + from;
+        kernels_.tile[tile.n > kernels_.lanes][0](tile);
+        tile.epilogue = {true, false, nullptr};
+      }
+    });
+  }
+
+  // Rows [k, k + length) of the panel of B that begins with column n0.
+  void PackPanel(BladeInt n0, BladeInt k, BladeInt length, T* to) {
+    const int width = kernels_.columns;
+    if (packed_b_ != nullptr) {
+      std::memcpy(to, packed_b_ + n0 * gemm_.k + k * width, sizeof(T) * length * width);
+      return;
+    }
+    const BladeInt n = std::min<BladeInt>(width, part_.n1 - n0);
+    const T* b = typed_.b(part_.batch);
+    if (gemm_.transpose_b) {
+      kernels_.interleave(b + n0 * gemm_.ldb + k, gemm_.ldb, n, length, width, to);
+    } else {
+      kernels_.copy(b + k * gemm_.ldb + n0, gemm_.ldb, n, length, width, to);
+    }
+  }
+
+  // Rows of A whose block fits a_block_.
+  BladeInt MostRows() const {
+    return std::max<BladeInt>(kBlockBytes / sizeof(T) / kernels_.block / kernels_.rows, 1) *
+           kernels_.rows;
+  }
+
+  // A tile as high as it can be, of tiles as equal as they can be: 7 rows are 4 + 3.
+  BladeInt TileRows(BladeInt m) const {
+    const BladeInt tiles = (m - 1) / kernels_.rows + 1;
+    return (m - 1) / tiles + 1;
+  }
+
   // C[m0..m1) += A[m0..m1)[k0..k1) * B[k0..k1)
   void RunBlock(BladeInt m0, BladeInt m1, BladeInt k0, BladeInt k1) {
     const BladeInt k = k1 - k0, m = m1 - m0;
     const T* a = typed_.a(part_.batch) + m0 * typed_.a_row + k0 * typed_.a_k;
     BladeInt a_row = typed_.a_row, a_k = typed_.a_k, a_tile = typed_.a_row * kernels_.rows;
-    // A tile as high as it can be, of tiles as equal as they can be: 7 rows are 4 + 3.
-    const BladeInt tiles = (m - 1) / kernels_.rows + 1;
-    const BladeInt rows = (m - 1) / tiles + 1;
+    const BladeInt rows = TileRows(m);
     const bool pack_a = m > kernels_.rows && part_.n1 - part_.n0 > 4 * kernels_.columns;
     if (pack_a) {
       for (BladeInt i = 0; i < m; i += rows) {
@@ -117,6 +235,8 @@ class PartRunner {
   const Kernels<T>& kernels_;
   const Part part_;
   const T* packed_b_;
+  RepeatedRows<T> repeats_;
+  alignas(64) T repeated_[Kernels<T>::kMaxColumns];
   alignas(64) T panels_[kGroup * Kernels<T>::kMaxPanelBytes / sizeof(T)];
   alignas(64) T a_block_[kBlockBytes / sizeof(T)];
 };
@@ -127,7 +247,12 @@ void Run(const BladeGemm& gemm, const GemmHost& host, const PackedB* packed) {
     using T = std::decay_t<decltype(*g.c(0))>;
     const Kernels<T>& kernels = BestKernels<T>();
     const Grid grid = MakeGrid(gemm, host.threads, kernels.rows, kernels.columns);
-    ForEachPart(gemm, host, grid, [&](const Part& part) { PartRunner<T>(g, packed, part).Run(); });
+    std::atomic<BladeInt> repeated{0};
+    ForEachPart(gemm, host, grid, [&](const Part& part) {
+      const BladeInt found = PartRunner<T>(g, packed, part).Run(host.count != nullptr);
+      if (found > 0) repeated.store(found, std::memory_order_relaxed);
+    });
+    if (repeated.load() > 0) host.count(host.ctx, BLADE_EVENT_REPEATED_ROWS, repeated.load());
   });
 }
 

@@ -63,7 +63,8 @@ struct Axpy {
 template <typename T>
 struct Kernels {
   static constexpr int kMaxRows = 16;
-  static constexpr int kMaxPanelBytes = 24 * 1024;  // of columns * block elements
+  static constexpr int kMaxColumns = 128 / sizeof(T);  // of a panel
+  static constexpr int kMaxPanelBytes = 24 * 1024;     // of columns * block elements
 
   const char* isa;
   int lanes;       // elements of a vector

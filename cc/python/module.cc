@@ -301,7 +301,7 @@ py::array Gemm(const py::array& a_in, const py::array& b_in, bool transpose_a, b
   }
   gemm.activation = relu ? BLADE_ACTIVATION_RELU : BLADE_ACTIVATION_NONE;
 
-  const GemmHost host = {ParallelForOnPool, PoolOf(threads), threads};
+  const GemmHost host = {ParallelForOnPool, PoolOf(threads), threads, nullptr};
   py::gil_scoped_release release;
   const auto packed = constant_b ? PackB(gemm) : nullptr;
   RunGemm(gemm, host, packed.get());

@@ -48,10 +48,31 @@ void ParallelFor(void* ctx, BladeInt total, double cost_cycles, BladeBody body, 
   pool->ParallelFor(total, BlockSize(total, cost_cycles * 1e4, pool->threads()), body, args);
 }
 
+// Columns of A that were the same in all rows, in the last product that made use of it.
+BladeInt repeated = 0;
+
+void Count(void*, int event, BladeInt times) {
+  if (event == BLADE_EVENT_REPEATED_ROWS) repeated = times;
+}
+
 struct Case {
   BladeInt batch, m, n, k;
   bool transpose_a, transpose_b, bias, relu, one_b, padded;
+  double same = 0;  // share of A's columns that hold the same in all rows, if A isn't transposed
 };
+
+// Makes a share of the columns the same in all rows: some whole ranges, and some single columns.
+template <typename T>
+void Repeat(double share, BladeInt batch, BladeInt m, BladeInt k, BladeInt lda, BladeInt stride,
+            Random* random, T* a) {
+  for (BladeInt b = 0; b < batch; ++b) {
+    bool same = false;
+    for (BladeInt p = 0; p < k; ++p) {
+      if (p % 5 == 0 || p % 8 == 0) same = (random->Next() + 1) / 2 < share;
+      for (BladeInt i = 1; i < m && same; ++i) a[b * stride + i * lda + p] = a[b * stride + p];
+    }
+  }
+}
 
 template <typename T>
 void Check(const Case& c, ThreadPool* pool) {
@@ -70,6 +91,9 @@ void Check(const Case& c, ThreadPool* pool) {
   gemm.c_stride = c.m * gemm.ldc + pad;
   BladeInt size;
   const auto a = Matrix<T>(c.batch, a_rows, a_columns, gemm.lda, gemm.a_stride, &random, &size);
+  if (!c.transpose_a) {
+    Repeat(c.same, c.batch, c.m, c.k, gemm.lda, gemm.a_stride, &random, a.get());
+  }
   const auto b =
       Matrix<T>(c.one_b ? 1 : c.batch, b_rows, b_columns, gemm.ldb, gemm.b_stride, &random, &size);
   const auto bias = Matrix<T>(1, 1, c.n, c.n, c.n, &random, &size);
@@ -79,7 +103,7 @@ void Check(const Case& c, ThreadPool* pool) {
   gemm.activation = c.relu ? BLADE_ACTIVATION_RELU : BLADE_ACTIVATION_NONE;
   gemm.b_constant_input = -1;
 
-  const GemmHost host = {ParallelFor, pool, pool->threads()};
+  const GemmHost host = {ParallelFor, pool, pool->threads(), Count};
   gemm.c = expected.get();
   kGemmReference.run(gemm, host, nullptr);
   gemm.c = got.get();
@@ -138,10 +162,37 @@ TEST(Large_products_are_blocked_and_split) {
   Check<double>({2, 130, 90, 600, false, true, false, true, true, false}, &pool);
 }
 
+TEST(Columns_of_a_that_are_the_same_in_all_rows_are_computed_once) {
+  ThreadPool pool(3), alone(1);
+  int i = 0;
+  for (const BladeInt m : {2, 15, 16, 37, 150, 300}) {
+    for (const BladeInt n : {1, 20, 32, 33, 100}) {
+      for (const BladeInt k : {1, 20, 130, 700}) {
+        for (const double same : {0.05, 0.5, 0.9, 1.0}) {
+          ++i;
+          const Case c = {1 + i % 2, m,         n,          k,          i % 13 == 0, i % 3 == 0,
+                          i % 5 < 3, i % 7 < 3, i % 4 == 0, i % 11 < 5, same};
+          Check<float>(c, i % 3 ? &pool : &alone);
+          if (i % 3 == 0) Check<double>(c, &pool);
+        }
+      }
+    }
+  }
+  repeated = 0;
+  Check<float>({1, 64, 64, 500, false, false, true, true, false, false, 1.0}, &pool);
+  CHECK_EQ(repeated, 500);
+  repeated = 0;
+  Check<float>({1, 64, 64, 9000, false, false, false, false, false, true, 1.0}, &alone);
+  CHECK(repeated > 0 && repeated < 9000);  // it looks at the first columns only
+  repeated = 0;
+  Check<float>({1, 64, 64, 500, false, false, true, true, false, false, 0.0}, &pool);
+  CHECK_EQ(repeated, 0);
+}
+
 TEST(Nothing_is_written_for_an_empty_product) {
   BladeGemm gemm{};
   gemm.dtype = BLADE_F32;
-  const GemmHost host = {ParallelFor, nullptr, 1};
+  const GemmHost host = {ParallelFor, nullptr, 1, nullptr};
   for (const auto& [batch, m, n] : {std::tuple{0, 2, 2}, {1, 0, 2}, {1, 2, 0}}) {
     gemm.batch = batch, gemm.m = m, gemm.n = n, gemm.k = 3;
     CHECK_EQ(RunGemm(gemm, host, nullptr), BLADE_OK);
@@ -158,7 +209,7 @@ TEST(Nan_passes_through_relu) {
   gemm.batch = gemm.m = gemm.n = gemm.k = gemm.lda = gemm.ldb = gemm.ldc = 1;
   gemm.a = &a, gemm.b = &b, gemm.c = &c;
   gemm.activation = BLADE_ACTIVATION_RELU;
-  RunGemm(gemm, {ParallelFor, nullptr, 1}, nullptr);
+  RunGemm(gemm, {ParallelFor, nullptr, 1, nullptr}, nullptr);
   CHECK(std::isnan(c));
 }
 

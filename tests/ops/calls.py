@@ -40,7 +40,7 @@ def add(a, b, *, cluster: str, container: bytes | None = None, fallback=None, **
     )
 
 
-def dense(x, w, bias, *, cluster: str, constant_inputs=(1,)):
+def dense(x, w, bias, *, cluster: str, constant_inputs=(1,), **attrs):
     """relu(x * w + bias) through the op; w is a constant."""
     (y,) = library.load_ops().blade_cluster(
         inputs=[x, w, bias],
@@ -49,6 +49,7 @@ def dense(x, w, bias, *, cluster: str, constant_inputs=(1,)):
         executable=executable(DENSE),
         constant_inputs=list(constant_inputs),
         cluster=cluster,
+        **attrs,
     )
     return y
 

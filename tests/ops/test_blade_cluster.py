@@ -158,3 +158,19 @@ def test_a_weight_that_changes_after_all_is_noticed(cluster):
         y = dense(tf.constant(x), tf.constant(w), tf.constant(bias), cluster=cluster)
         np.testing.assert_allclose(y, np.maximum(x @ w, 0), rtol=1e-5, atol=1e-5)
     assert counts(cluster).launches == 20
+
+
+def test_columns_that_repeat_in_a_product_are_counted_and_change_nothing(cluster):
+    x = floats(40, 96)
+    x[:, 8:72] = x[:1, 8:72]  # one user, 40 items
+    w, bias = floats(96, 48, seed=1), floats(48, seed=2)
+    want = np.maximum(x.astype(np.float64) @ w + bias, 0)
+    for find_repeats, count in ((False, 0), (True, 64)):
+        got = dense(
+            tf.constant(x), tf.constant(w), bias, cluster=cluster, find_repeats=find_repeats
+        )
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+        assert counts(cluster).repeated_rows == count
+    other = dense(tf.constant(floats(40, 96)), tf.constant(w), bias, cluster=cluster)
+    assert other.shape == (40, 48)
+    assert counts(cluster).repeated_rows == 64

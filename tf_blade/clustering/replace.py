@@ -46,8 +46,12 @@ class Replacement:
     output_shapes: Sequence[Shape] | None = None
 
 
-def blade_cluster_node(call: Call) -> Node:
-    """The BladeCluster node of a call; attributes that have their default value are left out."""
+def blade_cluster_node(call: Call, find_repeats: bool = True) -> Node:
+    """The BladeCluster node of a call; attributes that have their default value are left out.
+
+    Args:
+      find_repeats: whether matrix products look for columns that are the same in every row.
+    """
     attrs: Attrs = {
         "Tin": _Attr(list=_Attr.ListValue(type=call.input_dtypes)),
         "Tout": _Attr(list=_Attr.ListValue(type=call.output_dtypes)),
@@ -60,6 +64,8 @@ def blade_cluster_node(call: Call) -> Node:
     if any(shape is not None for shape in call.output_shapes):
         shapes = [tf.TensorShape(shape).as_proto() for shape in call.output_shapes]
         attrs["output_shapes"] = _Attr(list=_Attr.ListValue(shape=shapes))
+    if not find_repeats:
+        attrs["find_repeats"] = _Attr(b=False)
     return Node(call.name, "BladeCluster", call.inputs, call.controls, attrs, call.device)
 
 
