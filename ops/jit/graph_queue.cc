@@ -34,7 +34,7 @@ bool GraphQueue::Ask(GraphRequest request, std::string* answer) {
   changed_.wait_until(lock, deadline, over);
   if (item->takes_time) changed_.wait(lock, [&] { return item->answered || closed_; });
   items_.erase(ticket);
-  if (!item->answered) return false;
+  if (closed_ || !item->answered) return false;
   *answer = std::move(item->answer);
   return true;
 }
