@@ -11,7 +11,7 @@ import multiprocessing
 import signal
 import time
 import traceback
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,8 @@ class Summary:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"never": self.never}
+        """As JSON takes it."""
+        return vars(self) | {"outcome": vars(self.outcome), "never": self.never}
 
 
 def campaign(folder: Path, *, seconds: float, first_seed: int) -> Summary:
@@ -168,8 +169,24 @@ def fuzz_seed(folder: Path, number: int, end: float, count: int = BATCH) -> Summ
     return summary
 
 
+def _reduced(case: FuzzCase, cache_dir: str) -> FuzzCase:
+    """The case with one output and one run, where that fails too, and without unread nodes."""
+    smaller = [case.part([i], [k]) for i in range(len(case.fetches)) for k in range(len(case.runs))]
+    smaller += [case.part([i], range(len(case.runs))) for i in range(len(case.fetches))]
+    smaller.append(case.part(range(len(case.fetches)), range(len(case.runs))))
+    for candidate in smaller:
+        try:
+            check(candidate, cache_dir)
+        except Unfit:
+            continue
+        except Exception:
+            return candidate
+    return case
+
+
 def _write(folder: Path, name: str, case: FuzzCase, error: Exception) -> str:
     """Writes the case, its message and the IR of its clusters."""
+    case = _reduced(case, str(folder / "kernels"))
     case.save(folder / name)
     message = str(error) if isinstance(error, Mismatch) else traceback.format_exc(limit=-8)
     programs = []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow.core.framework import graph_pb2
 
@@ -52,6 +54,20 @@ class FuzzCase:
         about = json.loads(path.with_suffix(".json").read_text())
         runs = [{k: _decode(v) for k, v in feeds.items()} for feeds in about.pop("runs")]
         return cls(text_format.Parse(text, graph_pb2.GraphDef()), runs=runs, **about)
+
+    def part(self, fetches: Iterable[int], runs: Iterable[int]) -> FuzzCase:
+        """The case with these outputs and runs only, and the nodes that they need."""
+        kept = list(fetches)
+        names = [self.fetches[i].split(":")[0] for i in kept]
+        graph_def = tf.compat.v1.graph_util.extract_sub_graph(self.graph_def, names)
+        inputs = {node.name for node in graph_def.node if node.op == "Placeholder"}
+        return replace(
+            self,
+            graph_def=graph_def,
+            fetches=[self.fetches[i] for i in kept],
+            tolerances=[self.tolerances[i] for i in kept],
+            runs=[{n: x for n, x in self.runs[k].items() if n in inputs} for k in runs],
+        )
 
     @property
     def ops(self) -> set[str]:

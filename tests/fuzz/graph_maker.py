@@ -151,6 +151,37 @@ class GraphMaker(Maker):
         self._block.items.append(call)
         self.called.append(call.name)
 
+    def prune(self, block: Block) -> set[Value]:
+        """Drops what the block's results don't need; the values that they do need.
+
+        TensorFlow computes, and reports errors of, what a body captures but doesn't use; a graph
+        without it is no wrong one.
+        """
+        needed, kept = set(block.results), list[Op | Call]()
+        for item in reversed(block.items):
+            if isinstance(item, Op):
+                if item.result in needed:
+                    kept.append(item)
+                    needed.update(item.operands, self._in_dims(tuple(item.attrs.values())))
+            elif needed & set(item.results):
+                kept.append(item)
+                needed.update(item.inputs)
+                for inner, params in zip(item.blocks, item.params, strict=True):
+                    needed |= self.prune(inner) - set(params)
+        block.items = kept[::-1]
+        return needed
+
+    def _in_dims(self, attr: Any) -> set[Value]:
+        """The params that dims in attributes come from."""
+        if isinstance(attr, tuple):
+            return {value for part in attr for value in self._in_dims(part)}
+        program, dim = self.builder.program, attr
+        if isinstance(attr, sympy.Expr):
+            dim = self.builder.canonical(attr)
+        if not isinstance(dim, sympy.Expr):
+            return set()
+        return {program.params[program.symbols[s].param] for s in dim.free_symbols}
+
     @property
     def nested(self) -> bool:
         return self._block is not self.root
@@ -181,4 +212,6 @@ class GraphMaker(Maker):
         found = leaves[-8:] or [self.values[-1]]
         if self.flag():
             found.append(self.choose(self.values))
-        return list(dict.fromkeys(found))
+        self.root.results = list(dict.fromkeys(found))
+        self.prune(self.root)
+        return self.root.results

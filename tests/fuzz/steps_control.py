@@ -135,6 +135,8 @@ def function(steps: Sequence[Step]) -> Step:
             run_body(m, steps)
             made = m.like(x.type.dtype, m.shape(x), inner)
             block.results = [made]
+        if inner not in m.prune(block):
+            return
         result = m.foreign(x.type.dtype, m.shape(x), m.facts[made])
 
         def build(inputs: list[Any], bodies: list[Body]) -> Sequence[Any]:
