@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tensorflow as tf
 
+import tf_blade
 from tf_blade.config import Config
+from tf_blade.dump.read import Dump, read_dump
 from tf_blade.machine import cpu_target
 
 
@@ -37,7 +42,28 @@ def three_parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+# Few feeds, code for this machine only, and no timing.
+QUICK = Config(timing_seconds=0, batch_sizes=(1, 3), cpu_targets=(cpu_target(),))
+
+
 @pytest.fixture
 def quick() -> Config:
-    """Few feeds, code for this machine only, and no timing."""
-    return Config(timing_seconds=0, batch_sizes=(1, 3), cpu_targets=(cpu_target(),))
+    return QUICK
+
+
+def dumped(model: Path, folder: Path, config: Config, **arguments: Any) -> Dump:
+    """The dump that optimising a model makes."""
+    config = dataclasses.replace(config, dump_dir=str(folder))
+    tf_blade.optimize(model, config=config, **arguments)
+    return read_dump(folder)
+
+
+@pytest.fixture(scope="session")
+def three_dump(three_parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Dump:
+    return dumped(three_parts, tmp_path_factory.mktemp("dumps") / "three", QUICK)
+
+
+@pytest.fixture
+def copy(three_dump: Dump, tmp_path: Path) -> Path:
+    """A dump to break."""
+    return shutil.copytree(three_dump.folder, tmp_path / "copy")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from tf_blade.debug.bisect import Bisection, Culprit
@@ -16,46 +15,37 @@ from tf_blade.report import OutputCheck
 from tf_blade.report_table import latency_table, plain_table
 
 _MAX_NODES, _MAX_MISMATCHES = 12, 5
-_COLUMNS = ("cluster", "sample", "against", "output", "max abs", "max rel", "first differing", "")
+_COLUMNS = ("sample", "against", "output", "max abs", "max rel", "first differing", "")
 
 
 def replay_renderable(clusters: Sequence[ClusterReplay]) -> RenderableType:
-    """A table of comparisons, one of latencies, and what couldn't be run."""
-    rows = [row for c in clusters for sample in c.samples for row in _rows(c.name, sample)]
-    parts: list[RenderableType] = [_table(rows)]
-    timed = [(c.name, s.latency) for c in clusters for s in c.samples if s.latency is not None]
-    if timed:
-        parts.append(latency_table(timed))
+    """A table of comparisons for each cluster, one of latencies, and what couldn't be run."""
+    parts: list[RenderableType] = []
     for cluster in clusters:
         if cluster.skipped:
             parts.append(Text(f"{cluster.name}: not run: {cluster.skipped}", style="yellow"))
+            continue
+        rows = [row for sample in cluster.samples for row in _rows(sample)]
+        parts.append(plain_table(f"{cluster.name}: its compiled code", _COLUMNS, rows))
+    timed = [(c.name, s.latency) for c in clusters for s in c.samples if s.latency is not None]
+    if timed:
+        latencies = latency_table(timed)
+        latencies.columns[0].header = "cluster"
+        parts.append(latencies)
     equal = all(cluster.equal for cluster in clusters)
     parts.append(Text("equal", "green") if equal else Text("the answers differ", "red bold"))
     return Group(*parts)
 
 
-def _table(rows: Iterable[Sequence[str]]) -> Table:
-    return plain_table("Compiled code against TensorFlow and the IR's interpreter", _COLUMNS, rows)
-
-
-def _rows(cluster: str, sample: SampleReplay) -> list[tuple[str, ...]]:
-    rows = []
-    for against, checks in (
-        ("TensorFlow", sample.tensorflow),
-        ("interpreter", sample.interpreter),
-    ):
-        rows += [(cluster, sample.sample, against, *_check(check)) for check in checks]
-    notes = {
-        "compiled": f"refuses: {sample.refused}" if sample.refused else "",
-        "interpreter": f"refuses: {sample.interpreter_refused}"
-        if sample.interpreter_refused
-        else "",
-        "": sample.failure,
-    }
-    rows += [
-        (cluster, sample.sample, who, "", "", "", "", note) for who, note in notes.items() if note
-    ]
-    return rows
+def _rows(sample: SampleReplay) -> list[tuple[str, ...]]:
+    compared = {"TensorFlow": sample.tensorflow, "interpreter": sample.interpreter}
+    rows = [(sample.sample, who, *_check(c)) for who, checks in compared.items() for c in checks]
+    notes = [sample.failure]
+    if sample.refused and not sample.failure:
+        notes.append(f"refused: {sample.refused}")
+    if sample.interpreter_refused:
+        notes.append(f"the interpreter refuses: {sample.interpreter_refused}")
+    return rows + [(sample.sample, "", "", "", "", "", note) for note in notes if note]
 
 
 def _check(check: OutputCheck) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from tf_blade.steps import Step
 
 # Characters of a line that the terminal shows; pages and JSON have all.
 _LINE = 160
+_NUMBERED_ANEW = f"values are numbered anew, as in {layout.REWRITTEN}"
 
 
 @dataclass
@@ -62,6 +63,8 @@ def trace_renderable(traces: Iterable[ClusterTrace]) -> RenderableType:
         if not trace.steps:
             lines.append(Text("  nothing was changed"))
         for step in trace.steps:
+            if step is _first_after_rewrites(trace.steps):
+                lines.append(Text(f"      {_NUMBERED_ANEW}", style="dim"))
             lines += _step_lines(step)
     return Group(*lines[1:])
 
@@ -69,6 +72,10 @@ def trace_renderable(traces: Iterable[ClusterTrace]) -> RenderableType:
 def step_renderable(step: Step) -> RenderableType:
     """One change as text for a terminal."""
     return Group(*_step_lines(step))
+
+
+def _first_after_rewrites(steps: Sequence[Step]) -> Step | None:
+    return next((step for step in steps if step.stage != "rewrite"), None)
 
 
 def _heading(trace: ClusterTrace) -> str:
@@ -159,7 +166,10 @@ def _cluster_html(trace: ClusterTrace) -> str:
         parts.append("<p>A fused lookup: it isn't made by rewriting.</p>")
         return "\n".join(parts)
     parts.append(_folded("lowered", trace.lowered))
-    parts += [_step_html(step) for step in trace.steps]
+    for step in trace.steps:
+        if step is _first_after_rewrites(trace.steps):
+            parts.append(f'<p class="source">{_NUMBERED_ANEW}</p>')
+        parts.append(_step_html(step))
     parts += [_folded("rewritten", trace.rewritten), _folded("fused", trace.fused)]
     return "\n".join(parts)
 

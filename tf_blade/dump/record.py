@@ -115,7 +115,8 @@ class _Recorder:
             graph.unique_name(f"{node.name}_inputs"),
             "PyFunc",
             [node.inputs[i] for i in self._varying],
-            attrs=dict(made.attr),
+            list(node.controls),  # without inputs they say when, and in which loop, it runs
+            dict(made.attr),
         )
         graph.add(recorder)
         return recorder.name

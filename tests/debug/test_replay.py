@@ -1,0 +1,135 @@
+"""Clusters alone: what they give, held against TensorFlow's nodes and the IR's reference."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tf_blade
+from tf_blade import library
+from tf_blade.debug.alone import compile_config
+from tf_blade.debug.replay import ClusterReplay, replay
+from tf_blade.dump import layout
+from tf_blade.dump.read import Dump, read_dump
+
+MIDDLE = "blade_cluster_1"
+
+
+def change(dump: Path, cluster: str, file: str, old: str, new: str) -> None:
+    path = dump / cluster / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def one(dump: Path, cluster: str, **arguments) -> ClusterReplay:
+    (found,) = replay(read_dump(dump), cluster, **arguments)
+    return found
+
+
+def test_a_right_model_replays_equal(three_dump: Dump):
+    found = replay(three_dump)
+    assert [cluster.name for cluster in found] == list(three_dump.clusters)
+    for cluster in found:
+        assert cluster.equal and not cluster.skipped
+        for sample in cluster.samples:
+            outputs = three_dump.clusters[cluster.name].outputs
+            for checks in (sample.tensorflow, sample.interpreter):
+                assert [check.output for check in checks] == [t.tensor for t in outputs]
+            assert sample.latency is None
+    assert found[1].samples[1].inputs[0].endswith("float32[3, 64]")
+
+
+def test_wrong_kernels_differ_from_both_and_the_first_element_is_named(copy: Path):
+    """The kernels are compiled as they stand in the dump, edited by hand or not."""
+    change(copy, "blade_cluster_0", layout.KERNELS, "* 0.5f;", "* 0.25f;")
+    found = one(copy, "blade_cluster_0")
+    assert not found.equal
+    for check in [*found.samples[1].tensorflow, *found.samples[1].interpreter]:
+        assert not check.ok
+        assert check.first_index is not None and check.max_abs_error > 0.1
+        # Where keep is 0, nothing differs: the first element that does is further on or there.
+        assert check.first_index <= (check.worst_index or [])
+
+
+def test_a_wrong_program_differs_from_the_interpreter_only(copy: Path):
+    change(copy, "blade_cluster_0", layout.REWRITTEN, "constant(value=0.5)", "constant(value=0.25)")
+    found = one(copy, "blade_cluster_0")
+    assert not found.equal
+    for sample in found.samples:
+        assert all(check.ok for check in sample.tensorflow)
+        assert not any(check.ok for check in sample.interpreter)
+
+
+def test_what_the_code_and_the_reference_refuse_is_no_error(copy: Path):
+    """In a model, TensorFlow's nodes would answer."""
+    file = copy / MIDDLE / layout.SAMPLE_FOLDER / "0000.npz"
+    np.savez(file, input_0=np.ones((2, 63), np.float32))
+    found = one(copy, MIDDLE)
+    assert found.equal
+    first, second = found.samples
+    assert "dim 1 of input" in first.interpreter_refused and first.refused
+    assert first.tensorflow == first.interpreter == []
+    assert second.tensorflow and not second.refused
+
+
+def test_code_that_refuses_what_the_reference_answers_fails(copy: Path):
+    file = copy / MIDDLE / layout.SAMPLE_FOLDER / "0000.npz"
+    np.savez(file, input_0=np.ones((2, 63), np.float32))
+    # A reference that takes any number of columns.
+    program = "program p(%a: f32[s0, s1], %w: f32[64, 16]) -> (%0) {\n"
+    program += "  symbol s0 = dim(%a, 0)\n  symbol s1 = dim(%a, 1)\n"
+    program += "  %0: f32[s0, s1] = exp(%a)\n}"
+    (copy / MIDDLE / layout.REWRITTEN).write_text(program)
+    found = one(copy, MIDDLE)
+    assert not found.equal
+    assert found.samples[0].failure.startswith("the compiled code refuses")
+
+
+def test_the_tolerance_can_be_chosen(copy: Path):
+    change(copy, "blade_cluster_0", layout.KERNELS, "* 0.5f;", "* 0.499f;")
+    assert not one(copy, "blade_cluster_0").equal
+    assert one(copy, "blade_cluster_0", rtol=0.01).equal
+    assert one(copy, "blade_cluster_0", atol=0.01).equal
+
+
+def test_both_are_timed_in_sessions_and_the_op_runs_its_code(three_dump: Dump):
+    library.load_ops()
+    library.reset_counters()
+    (found,) = replay(three_dump, MIDDLE, seconds=0.2)
+    for sample in found.samples:
+        assert sample.latency is not None
+        assert sample.latency.timed_in == "session"
+        assert sample.latency.original_ms > 0 and sample.latency.optimized_ms > 0
+    counted = library.counters().clusters["replay"]
+    assert counted.launches > 0 and not counted.fallbacks
+
+
+def test_kernels_for_other_machines_are_compiled_for_this_one(copy: Path):
+    path = copy / layout.DUMP
+    path.write_text(json.dumps({**json.loads(path.read_text()), "cpu_targets": ["other"]}))
+    dump = read_dump(copy)
+    assert compile_config(dump).cpu_targets == tf_blade.Config().cpu_targets
+    assert all(cluster.equal for cluster in replay(dump))
+
+
+def test_kernels_that_dont_compile_are_said_to(copy: Path):
+    (copy / MIDDLE / layout.KERNELS).write_text("nonsense;\n")
+    with pytest.raises(tf_blade.DumpError, match="kernels don't compile"):
+        replay(read_dump(copy), MIDDLE)
+
+
+def test_clusters_without_inputs_are_passed_by_and_asked_for_refused(copy: Path):
+    (copy / MIDDLE / layout.SAMPLES).unlink()
+    found = {cluster.name: cluster for cluster in replay(read_dump(copy))}
+    assert "no recorded inputs" in found[MIDDLE].skipped
+    assert found["blade_cluster_0"].samples
+    with pytest.raises(tf_blade.DumpError, match=f"{MIDDLE} can't be replayed: it has no recorded"):
+        replay(read_dump(copy), MIDDLE)
+    for samples in copy.glob(f"*/{layout.SAMPLES}"):
+        samples.unlink()
+    with pytest.raises(tf_blade.DumpError, match="no cluster of"):
+        replay(read_dump(copy))
