@@ -172,6 +172,11 @@ def test_every_kind_of_kernel_has_a_schedule_to_read(example):
 # -- what is wrong with a dump ------------------------------------------------------------
 
 
+def remove_clusters(dump: Path) -> None:
+    for folder in dump.glob("blade_*"):
+        shutil.rmtree(folder)
+
+
 def rewrite_json(path: Path, **changes) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
@@ -193,7 +198,7 @@ def test_a_folder_of_one_cluster_is_a_dump_of_it(three_dump: Dump):
             lambda p: rewrite_json(p / layout.DUMP, format=99, tf_blade="7.1"),
             "is a dump of format 99 (tf-blade 7.1), this tf-blade reads format 1",
         ),
-        (lambda p: [shutil.rmtree(f) for f in p.glob("blade_*")], "has no cluster"),
+        (remove_clusters, "has no cluster"),
         (
             lambda p: (p / "blade_cluster_1" / layout.CLUSTER).write_text("{}"),
             "doesn't describe a cluster",

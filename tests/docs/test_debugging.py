@@ -46,7 +46,8 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[s
     names: dict[str, object] = {"__name__": "page"}
     shown: list[tuple[str, str, str]] = []
     code, printed = "", ""
-    with contextlib.chdir(folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
         for language, text in blocks():
             if language:
                 code, printed = text, run(language, text, names)
