@@ -131,6 +131,8 @@ def _jobs(arguments: argparse.Namespace) -> list[tuple[str, Task, list[Variant]]
             subjects.encode(name),
             batches=tuple(arguments.batch or _MODEL_BATCHES),
             ids=arguments.ids,
+            # Feeds of the zoo are what they are.
+            user_shares=tuple(arguments.user_share) if name in subjects.RANKING else (0.0,),
             clients=_CLIENTS,
             seconds=seconds,
         )
