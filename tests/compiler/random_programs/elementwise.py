@@ -178,7 +178,10 @@ def power(m: Maker) -> None:
     exponent = m.choose([0, 1, 2, 3])
     bound = max(fact.bound, 1.0) ** exponent
     slope = exponent * max(fact.bound, 1.0) ** max(exponent - 1, 0)
-    result = m.rounded(dtype, Fact(bound, slope * fact.error, fact.grain * exponent), 4)
+    error = slope * fact.error
+    if dtype.is_float and not m.exact_powers:
+        error += 4 * EPSILON[dtype] * bound
+    result = m.rounded(dtype, Fact(bound, error, fact.grain * exponent), 4)
     if m.legal(dtype, result):
         m.keep(m.builder.binary("pow", x, m.builder.constant(exponent, dtype)), result)
 

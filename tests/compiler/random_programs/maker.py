@@ -40,6 +40,9 @@ class Fact:
 class Maker:
     """A program that grows by one step at a time, with the concrete sizes it will run at."""
 
+    # Whether every correct evaluation of a power is exact where the result can be.
+    exact_powers = True
+
     def __init__(self, draw: st.DrawFn, dtypes: Sequence[DType], empty_dims: bool) -> None:
         self.draw = draw
         self.dtypes = dtypes

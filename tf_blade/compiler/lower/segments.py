@@ -22,12 +22,26 @@ from tf_blade.compiler.lower.scatters import between
 from tf_blade.errors import UnsupportedError
 
 
-def _neutral(kind: str, dtype: DType) -> float:
-    """What a segment starts with; TensorFlow's maxima start from the lowest finite number."""
+def _lowest(kind: str, dtype: DType) -> float:
+    """What a segment starts with; maxima of unsorted ones start from the lowest finite number."""
     if kind in ("sum", "prod"):
         return {"sum": 0, "prod": 1}[kind]
     info = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
     return info.min if kind == "max" else info.max
+
+
+def _neutral(kind: str, dtype: DType) -> float:
+    """What a sorted segment starts with."""
+    if kind in ("max", "min") and dtype.is_float:
+        return -np.inf if kind == "max" else np.inf
+    return _lowest(kind, dtype)
+
+
+def _ordered(b: Builder, data: Value, kind: str) -> Value:
+    """The data, without a NaN for maxima: whether one wins in TensorFlow depends on its place."""
+    if kind not in ("max", "min") or not data.type.dtype.is_float:
+        return data
+    return b.checked(data, b.unary("not", b.unary("is_nan", data)))
 
 
 def _count(b: Builder, num_segments: Value) -> Dim:
@@ -47,8 +61,8 @@ def _unsorted(kind: str) -> Callable[..., Value]:
         total, rest = d.product(b.shape(segment_ids)), b.shape(data)[len(dims) :]
         limit = b.shape_value(count, segment_ids.type.dtype)
         ids = b.checked(segment_ids, b.compare("LT", segment_ids, limit))
-        start = b.splat(_neutral(kind, data.type.dtype), data.type.dtype, (count, *rest))
-        rows = b.reshape(data, (total, *rest))
+        start = b.splat(_lowest(kind, data.type.dtype), data.type.dtype, (count, *rest))
+        rows = b.reshape(_ordered(b, data, kind), (total, *rest))
         return b.scatter(start, b.reshape(ids, (total,)), rows, kind)
 
     lowering.__doc__ = (
@@ -98,7 +112,8 @@ def _segment(kind: str) -> Callable[..., Value]:
             zero = b.constant(0, data.type.dtype)
             some = b.broadcast_in_dim(b.constant(sizes > 0), b.shape(start), [0])
             start = b.select(some, start, zero)
-        found = b.scatter(start, b.constant(ids, segment_ids.type.dtype), data, step)
+        rows = _ordered(b, data, kind)
+        found = b.scatter(start, b.constant(ids, segment_ids.type.dtype), rows, step)
         return b.div(found, _column(b, np.maximum(sizes, 1), found)) if kind == "mean" else found
 
     lowering.__doc__ = (

@@ -348,7 +348,9 @@ def lin_space(b: Builder, start: Value, stop: Value, num: Value) -> Value:
     at_end = b.binary(
         "and", b.compare("EQ", places, last), b.compare("GT", last, b.constant(0, DType.I64))
     )
-    return b.select(at_end, stop, inner)
+    # An infinite step times 0 would be NaN.
+    at_start = b.compare("EQ", places, b.constant(0, DType.I64))
+    return b.select(at_end, stop, b.select(at_start, start, inner))
 
 
 @lower("OneHot", contents=[1])

@@ -1,0 +1,17 @@
+"""The tables, by family of ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.conformance_ops.behaviour import Behaviour
+from tests.conformance_ops.tables import arithmetic, making, matrices, picking, reductions, shapes
+
+TABLES: dict[str, Sequence[Behaviour]] = {
+    "arithmetic": arithmetic.ROWS,
+    "making": making.ROWS,
+    "matrices": matrices.ROWS,
+    "picking": picking.ROWS,
+    "reductions": reductions.ROWS,
+    "shapes": shapes.ROWS,
+}
