@@ -269,7 +269,7 @@ class _Job:
             dump = read_dump(self.config.dump_dir)
             record_inputs(staging, self.original.tags, plans, dump, self.progress)
         except Exception as error:  # what the dump lacks doesn't make the model worse
-            report.warnings.append(f"The dump has no recorded inputs: {first_line(error)}.")
+            report.warnings.append(f"The dump has no recorded inputs ({first_line(error)}).")
 
     # -- checking -------------------------------------------------------------------------
 

@@ -32,7 +32,6 @@ from tf_blade.compiler.ir.program import Op
 from tf_blade.config import Config
 from tf_blade.dump.write import DumpWriter
 from tf_blade.errors import CompileError, UnsupportedError
-from tf_blade.feature_column.text import encode
 from tf_blade.feature_column.vocabularies import Vocabularies
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
@@ -167,7 +166,7 @@ class _Work:
         if dump is not None:
             for lookup in work.lookups:
                 nodes = graph.library[lookup.call.fallback]
-                dump.lookup(lookup.name, nodes, encode(lookup.call.lookup), lookup.source)
+                dump.lookup(lookup.call, nodes, lookup.source)
         clusters, work.left_out = find_clusters(
             graph,
             types,

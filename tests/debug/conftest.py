@@ -7,13 +7,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_blade
+from tests.feature_column.models import input_layer
 from tf_blade.config import Config
 from tf_blade.dump.read import Dump, read_dump
 from tf_blade.machine import cpu_target
+
+fc = tf.feature_column
 
 
 class ThreeParts(tf.Module):
@@ -67,3 +71,23 @@ def three_dump(three_parts: Path, tmp_path_factory: pytest.TempPathFactory) -> D
 def copy(three_dump: Dump, tmp_path: Path) -> Path:
     """A dump to break."""
     return shutil.copytree(three_dump.folder, tmp_path / "copy")
+
+
+@pytest.fixture(scope="session")
+def columns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "columns"
+
+    def build() -> list:
+        words = fc.categorical_column_with_hash_bucket("words", 50)
+        ids = fc.categorical_column_with_identity("ids", 40)
+        return [fc.embedding_column(words, 4), fc.embedding_column(ids, 3)]
+
+    features = {"words": (tf.string, [None, 3]), "ids": (tf.int64, [None, 2])}
+    input_layer(str(path), features, build)
+    return path
+
+
+FEEDS = {
+    "words": np.array([["a", "b", ""], ["c", "c", "d"]]),
+    "ids": np.array([[1, 2], [3, 39]]),
+}

@@ -5,18 +5,15 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.debug import faults
-from tests.feature_column.models import input_layer
+from tests.debug.conftest import FEEDS
 from tf_blade.config import Config
 from tf_blade.debug.bisect import Bisection, Culprit, bisect
 from tf_blade.debug.replay import replay
 from tf_blade.dump.read import read_dump
-
-fc = tf.feature_column
 
 
 def only(found: Bisection) -> Culprit:
@@ -116,26 +113,6 @@ def test_a_wrong_graph_pass_is_found(
     assert culprit.step is not None and culprit.step.rule == "wrong_pass"
 
 
-@pytest.fixture(scope="module")
-def columns(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("models") / "columns"
-
-    def build() -> list:
-        words = fc.categorical_column_with_hash_bucket("words", 50)
-        ids = fc.categorical_column_with_identity("ids", 40)
-        return [fc.embedding_column(words, 4), fc.embedding_column(ids, 3)]
-
-    features = {"words": (tf.string, [None, 3]), "ids": (tf.int64, [None, 2])}
-    input_layer(str(path), features, build)
-    return path
-
-
-FEEDS = {
-    "words": np.array([["a", "b", ""], ["c", "c", "d"]]),
-    "ids": np.array([[1, 2], [3, 39]]),
-}
-
-
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -157,6 +134,7 @@ def test_a_wrong_lookup_is_found(
     assert (culprit.kind, culprit.cluster) == ("lookup", "blade_lookup_0")
     assert culprit.message.startswith(message)
     assert any("embedding_lookup_sparse" in node for node in culprit.nodes)
+    assert culprit.replays
 
 
 class Noisy(tf.Module):

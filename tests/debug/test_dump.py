@@ -13,12 +13,13 @@ import tensorflow as tf
 import tf_blade
 from tests.compiler.emit.programs import EXAMPLES
 from tests.debug import faults
-from tests.debug.conftest import dumped
+from tests.debug.conftest import FEEDS, QUICK, dumped
 from tf_blade.compiler.fuse import plan
 from tf_blade.compiler.ir.parser import parse
 from tf_blade.compiler.schedule import schedule
 from tf_blade.config import Config
-from tf_blade.dump import layout
+from tf_blade.dump import layout, record
+from tf_blade.dump.arrays import load_arrays, save_arrays
 from tf_blade.dump.read import Dump, read_dump
 from tf_blade.dump.record import MAX_CALLS
 
@@ -93,7 +94,7 @@ def test_a_dump_changes_nothing_of_what_is_generated(
         alone = compile_function(
             cluster.function, cluster.types, cluster.name, cluster.constant_inputs
         )
-        assert f"{alone.source}\n" == cluster.text(layout.KERNELS)
+        assert alone.source == cluster.text(layout.KERNELS)
 
 
 def test_a_new_dump_replaces_the_clusters_of_an_old_one(copy: Path, tmp_path: Path, quick: Config):
@@ -249,3 +250,51 @@ def test_a_dump_that_cant_be_written_is_refused_before_anything_is_compiled(
     (tmp_path / "file").write_text("")
     with pytest.raises(tf_blade.DumpError, match="can't write the dump"):
         dumped(three_parts, tmp_path / "file", quick)
+
+
+# -- fused lookups ------------------------------------------------------------------------
+
+
+def test_a_lookup_is_dumped_with_inputs_outputs_and_tables(columns: Path, tmp_path: Path):
+    dump = dumped(columns, tmp_path / "dump", QUICK, inputs=FEEDS)
+    (lookup,) = [c for c in dump.clusters.values() if c.is_lookup]
+    assert lookup.name == "blade_lookup_0"
+    kinds = {tensor.tensor: tensor.info.dtype.name for tensor in lookup.inputs}
+    assert kinds["words:0"] == "string" and kinds["ids:0"] == "int64"
+    assert [tensor.info.dtype.name for tensor in lookup.inputs if tensor.constant] == [
+        "float32"
+    ] * 2
+    given = [sample for sample in lookup.samples if sample.label == "serving_default, inputs"]
+    arrays = dict(zip([t.tensor for t in lookup.inputs], lookup.arrays(given[0]), strict=True))
+    np.testing.assert_array_equal(arrays["words:0"], FEEDS["words"].astype(bytes).astype(object))
+    np.testing.assert_array_equal(arrays["ids:0"], FEEDS["ids"])
+    model = tf.compat.v1.saved_model.load_v2(str(columns)).signatures["serving_default"]
+    answers = model(**{name: tf.constant(value) for name, value in FEEDS.items()})
+    np.testing.assert_allclose(lookup.expected(given[0])[0], answers["y"], rtol=1e-6)
+
+
+def test_tables_that_are_too_large_are_not_recorded(
+    columns: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(record, "MAX_TABLE_BYTES", 100)
+    dump = dumped(columns, tmp_path / "dump", QUICK, inputs=FEEDS)
+    lookup = dump.clusters["blade_lookup_0"]
+    assert lookup.samples == []
+    assert "tables have 0 MiB, which are not recorded" in lookup.missing
+
+
+def test_arrays_of_strings_come_back_as_they_were(tmp_path: Path):
+    strings = np.array([[b"", b"a\0"], [b"\xff\xfe", "\u00e4".encode()]], object)
+    arrays = {
+        "s": strings,
+        "none": np.empty((0, 2), object),
+        "one": np.array(b"scalar", object),
+        "n": np.arange(6, dtype=np.int64).reshape(2, 3),
+        "b": np.array(True),
+    }
+    save_arrays(tmp_path / "arrays.npz", arrays)
+    found = load_arrays(tmp_path / "arrays.npz")
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype and found[name].shape == array.shape
+        assert found[name].tolist() == array.tolist()

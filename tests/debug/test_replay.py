@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tf_blade
+from tests.debug.conftest import FEEDS, QUICK, dumped
 from tf_blade import library
 from tf_blade.debug.alone import compile_config
 from tf_blade.debug.replay import ClusterReplay, replay
 from tf_blade.dump import layout
+from tf_blade.dump.arrays import load_arrays, save_arrays
 from tf_blade.dump.read import Dump, read_dump
 
-MIDDLE = "blade_cluster_1"
+MIDDLE, LOOKUP = "blade_cluster_1", "blade_lookup_0"
 
 
 def change(dump: Path, cluster: str, file: str, old: str, new: str) -> None:
@@ -133,3 +136,45 @@ def test_clusters_without_inputs_are_passed_by_and_asked_for_refused(copy: Path)
         samples.unlink()
     with pytest.raises(tf_blade.DumpError, match="no cluster of"):
         replay(read_dump(copy))
+
+
+@pytest.fixture(scope="module")
+def lookup_dump(columns: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return dumped(columns, tmp_path_factory.mktemp("dumps") / "columns", QUICK, inputs=FEEDS).folder
+
+
+def test_a_lookup_replays_against_what_tensorflow_gave(lookup_dump: Path):
+    found = one(lookup_dump, LOOKUP, seconds=0.1)
+    assert found.equal and len(found.samples) == 3
+    for sample in found.samples:
+        assert [check.output for check in sample.tensorflow] == [f"{LOOKUP}:0"]
+        assert [check.output for check in sample.interpreter] == [f"{LOOKUP}:0"]
+        assert sample.latency is None  # TensorFlow's nodes aren't there to be timed
+
+
+def test_a_lookup_without_kernels_of_its_own_runs_on_the_librarys(
+    lookup_dump: Path, tmp_path: Path
+):
+    copy = shutil.copytree(lookup_dump, tmp_path / "copy")
+    (copy / LOOKUP / layout.KERNELS).unlink()
+    assert one(copy, LOOKUP).equal
+
+
+def test_a_lookup_whose_tables_were_changed_differs_from_tensorflow_only(
+    lookup_dump: Path, tmp_path: Path
+):
+    copy = shutil.copytree(lookup_dump, tmp_path / "copy")
+    tables = load_arrays(copy / LOOKUP / layout.TABLES)
+    save_arrays(copy / LOOKUP / layout.TABLES, {name: t + 1 for name, t in tables.items()})
+    found = one(copy, LOOKUP)
+    assert not found.equal
+    for sample in found.samples:
+        assert all(check.ok for check in sample.interpreter)
+        assert not any(check.ok for check in sample.tensorflow)
+
+
+def test_a_lookups_text_that_is_damaged_is_named(lookup_dump: Path, tmp_path: Path):
+    copy = shutil.copytree(lookup_dump, tmp_path / "copy")
+    (copy / LOOKUP / layout.LOOKUP).write_text("nonsense")
+    with pytest.raises(tf_blade.DumpError, match=rf"{layout.LOOKUP}' can't be read"):
+        replay(read_dump(copy), LOOKUP)

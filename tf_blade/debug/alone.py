@@ -7,6 +7,7 @@ import dataclasses
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from tf_blade.compiler.ir import interpreter
 from tf_blade.compiler.ir.program import Program
 from tf_blade.config import Config
 from tf_blade.dump import layout
-from tf_blade.dump.read import Dump, DumpedCluster
+from tf_blade.dump.read import Dump, DumpedCluster, Sample
 from tf_blade.dump.subgraph import TAGS, save_compiled, save_nodes
 from tf_blade.errors import CompileError, DumpError
 from tf_blade.graph.graph import TensorRef
@@ -56,17 +57,19 @@ def compile_kernels(source: str, config: Config) -> bytes:
     return result.executable
 
 
-def run_compiled(
-    executable: _runtime.Executable, cluster: DumpedCluster, arrays: Sequence[np.ndarray]
+def run_executable(
+    executable: _runtime.Executable,
+    arrays: Sequence[np.ndarray],
+    dtypes: Sequence[np.dtype],
+    constant_inputs: Sequence[int] = (),
 ) -> list[np.ndarray]:
-    """What the compiled code gives. Raises Refused."""
-    dtypes = [np.dtype(tensor.info.dtype.as_numpy_dtype) for tensor in cluster.outputs]
+    """What compiled code gives. Raises Refused."""
     try:
         results: list[np.ndarray] = executable.run(
             list(arrays),
-            dtypes,
+            list(dtypes),
             threads=machine.available_cpus(),
-            constant_inputs=cluster.constant_inputs,
+            constant_inputs=list(constant_inputs),
         )
     except _runtime.Refused as refusal:
         raise Refused(str(refusal)) from None
@@ -79,6 +82,102 @@ def run_interpreter(program: Program, arrays: Sequence[np.ndarray]) -> list[np.n
         return interpreter.run(program, list(arrays))
     except interpreter.Refused as refusal:
         raise Refused(refusal.reason) from None
+
+
+class Alone(Protocol):
+    """A cluster or lookup, ready to run outside of its model on one of its samples.
+
+    `arrays` are the sample's inputs. Methods raise Refused where the inputs aren't covered.
+    """
+
+    def compiled(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What the generated code gives."""
+        ...
+
+    def reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What the code is meant to give."""
+        ...
+
+    def tensorflow(self, sample: Sample, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What TensorFlow gives. Raises RuntimeError as TensorFlow does."""
+        ...
+
+    def close(self) -> None:
+        """Gives its memory back."""
+        ...
+
+
+class AloneCluster:
+    """A compiled cluster; its reference is the interpreter of its rewritten program.
+
+    Attributes:
+      container: its executable.
+
+    Raises CompilerNotFoundError, and DumpError if the kernels don't compile.
+    """
+
+    def __init__(self, dump: Dump, cluster: DumpedCluster) -> None:
+        self.container = compile_kernels(cluster.text(layout.KERNELS), compile_config(dump))
+        self._cluster = cluster
+        self._executable = _runtime.Executable(self.container)
+        self._nodes = TensorFlowNodes(cluster.original, grappler=False)
+
+    def compiled(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        dtypes = [np.dtype(t.info.dtype.as_numpy_dtype) for t in self._cluster.outputs]
+        constants = self._cluster.constant_inputs
+        return run_executable(self._executable, arrays, dtypes, constants)
+
+    def reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return run_interpreter(self._cluster.rewritten, arrays)
+
+    def tensorflow(self, sample: Sample, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        answers = self._nodes.run(feeds_of(self._cluster, arrays))
+        return [answers[tensor.name] for tensor in self._cluster.outputs]
+
+    def close(self) -> None:
+        self._nodes.runner.close()
+
+
+class AloneLookup:
+    """A fused lookup; its reference are the library's kernels, which read its text.
+
+    What TensorFlow gives was recorded: its nodes need the model's variables and vocabularies.
+
+    Raises as AloneCluster does.
+    """
+
+    def __init__(self, dump: Dump, cluster: DumpedCluster) -> None:
+        self._cluster = cluster
+        try:
+            self._library = _runtime.Lookup(cluster.text(layout.LOOKUP))
+        except _runtime.Refused as refusal:
+            raise DumpError(
+                f"'{cluster.folder / layout.LOOKUP}' can't be read: {refusal}"
+            ) from refusal
+        self._executable = None
+        if (cluster.folder / layout.KERNELS).exists():
+            source = cluster.text(layout.KERNELS)
+            self._executable = _runtime.Executable(compile_kernels(source, compile_config(dump)))
+
+    def compiled(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        if self._executable is None:
+            return self.reference(arrays)
+        dtypes = [np.dtype(np.float32)] * len(self._cluster.outputs)
+        return run_executable(self._executable, arrays, dtypes)
+
+    def reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        try:
+            results: list[np.ndarray]
+            results, _ = self._library.run(list(arrays), threads=machine.available_cpus())
+        except _runtime.Refused as refusal:
+            raise Refused(str(refusal)) from None
+        return results
+
+    def tensorflow(self, sample: Sample, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return self._cluster.expected(sample)
+
+    def close(self) -> None:
+        """It holds nothing that is large."""
 
 
 def feeds_of(cluster: DumpedCluster, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:

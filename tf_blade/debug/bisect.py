@@ -216,7 +216,7 @@ class _Bisector:
             culprit = self._blame_lookup(name)
         else:
             culprit = self._blame_changes(cluster, group)
-            culprit.replays = self._replays(dump, name)
+        culprit.replays = self._replays(dump, name)
         culprit.cluster = name
         culprit.nodes = culprit.nodes or cluster.nodes
         culprit.together_with = [other for other in group if other != name]

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tf_blade import _runtime, machine
+from tf_blade import _runtime
 from tf_blade.compare import compare
 from tf_blade.compiler.emit import emit
 from tf_blade.compiler.fuse import plan
-from tf_blade.compiler.ir.program import Op, Program
+from tf_blade.compiler.ir.program import Op
 from tf_blade.compiler.lower import LOWERINGS, lower_graph
 from tf_blade.compiler.rewrite import RewriteLog, rewrite
 from tf_blade.config import Config
@@ -23,6 +23,7 @@ from tf_blade.debug.alone import (
     all_tensors,
     compile_kernels,
     feeds_of,
+    run_executable,
     run_interpreter,
 )
 from tf_blade.dump.read import DumpedCluster
@@ -93,11 +94,12 @@ def wrong_code(
     watched = replace(program, results=[op.result for op in shown])
     kernels = compile_kernels(emit(watched, plan(watched, Steps(limit=0))), config)
     executable = _runtime.Executable(kernels)
+    dtypes = [np.dtype(value.type.dtype.numpy) for value in watched.results]
     for sample in cluster.samples:
         arrays = cluster.arrays(sample)
         try:
             meant = run_interpreter(watched, arrays)
-            got = _run(executable, watched, arrays)
+            got = run_executable(executable, arrays, dtypes, sorted(watched.constant_params))
         except Refused:
             continue
         for op, a, b in zip(shown, meant, got, strict=True):
@@ -105,19 +107,3 @@ def wrong_code(
             if not check.ok:
                 return WrongCode(op, check)
     return None
-
-
-def _run(
-    executable: _runtime.Executable, program: Program, arrays: list[np.ndarray]
-) -> list[np.ndarray]:
-    dtypes = [np.dtype(value.type.dtype.numpy) for value in program.results]
-    try:
-        results: list[np.ndarray] = executable.run(
-            arrays,
-            dtypes,
-            threads=machine.available_cpus(),
-            constant_inputs=sorted(program.constant_params),
-        )
-    except _runtime.Refused as refusal:
-        raise Refused(str(refusal)) from None
-    return results

@@ -8,17 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tf_blade import _runtime
 from tf_blade.compare import compare
 from tf_blade.debug.alone import (
+    Alone,
+    AloneCluster,
+    AloneLookup,
     Refused,
-    TensorFlowNodes,
-    compile_config,
-    compile_kernels,
     compiled_node,
     feeds_of,
-    run_compiled,
-    run_interpreter,
 )
 from tf_blade.dump import layout
 from tf_blade.dump.read import Dump, DumpedCluster, Sample
@@ -37,7 +34,8 @@ class SampleReplay:
       sample: where the inputs come from.
       inputs: the inputs' names, dtypes and shapes, as text.
       tensorflow: the compiled code's outputs held against TensorFlow's.
-      interpreter: and against those of the IR's reference, run on the rewritten program.
+      interpreter: and against those of its reference: the IR's, run on the rewritten program; of a
+        lookup, the library's kernels.
       refused: why the compiled code doesn't answer. In a model TensorFlow's nodes then do.
       interpreter_refused: why the reference doesn't.
       failure: what is wrong beyond single outputs.
@@ -97,7 +95,7 @@ def replay(
     results = []
     for i, each in enumerate(chosen):
         progress("replay clusters", i, len(chosen))
-        reason = _cannot_run(each)
+        reason = each.missing
         if reason and (cluster is not None or len(chosen) == 1):
             raise DumpError(f"{each.name} can't be replayed: {reason}.")
         if reason:
@@ -110,42 +108,21 @@ def replay(
     return results
 
 
-def _cannot_run(cluster: DumpedCluster) -> str:
-    if cluster.is_lookup:
-        return (
-            f"it is a fused lookup, which reads the model's variables and tables; see "
-            f"{layout.LOOKUP} in '{cluster.folder}' for what it computes"
-        )
-    if not cluster.samples:
-        return "it has no recorded inputs; optimize records them when it checks the model"
-    return ""
-
-
 def _replay_cluster(
     dump: Dump, cluster: DumpedCluster, rtol: float, atol: float, seconds: float
 ) -> ClusterReplay:
-    container = compile_kernels(cluster.text(layout.KERNELS), compile_config(dump))
-    executable = _runtime.Executable(container)
     result = ClusterReplay(cluster.name, cluster.nodes)
-    nodes = TensorFlowNodes(cluster.original, grappler=False)
-    try:
+    alone: Alone = (AloneLookup if cluster.is_lookup else AloneCluster)(dump, cluster)
+    with contextlib.closing(alone):
         for sample in cluster.samples:
-            replayed = _compare(executable, nodes, cluster, sample, rtol, atol)
-            result.samples.append(replayed)
-    finally:
-        nodes.runner.close()
-    if seconds > 0:
-        _time(cluster, container, result, seconds)
+            result.samples.append(_compare(alone, cluster, sample, rtol, atol))
+    if seconds > 0 and isinstance(alone, AloneCluster):
+        _time(cluster, alone.container, result, seconds)
     return result
 
 
 def _compare(
-    executable: _runtime.Executable,
-    nodes: TensorFlowNodes,
-    cluster: DumpedCluster,
-    sample: Sample,
-    rtol: float,
-    atol: float,
+    alone: Alone, cluster: DumpedCluster, sample: Sample, rtol: float, atol: float
 ) -> SampleReplay:
     arrays = cluster.arrays(sample)
     pairs = zip(cluster.inputs, arrays, strict=True)
@@ -157,11 +134,11 @@ def _compare(
 
     reference = None
     try:
-        reference = run_interpreter(cluster.rewritten, arrays)
+        reference = alone.reference(arrays)
     except Refused as refusal:
         result.interpreter_refused = str(refusal)
     try:
-        outputs = run_compiled(executable, cluster, arrays)
+        outputs = alone.compiled(arrays)
     except Refused as refusal:
         result.refused = str(refusal)
         if reference is not None:
@@ -170,11 +147,9 @@ def _compare(
     if reference is not None:
         result.interpreter = held_against(reference)
     try:
-        answers = nodes.run(feeds_of(cluster, arrays))
+        result.tensorflow = held_against(alone.tensorflow(sample, arrays))
     except RuntimeError as error:
         result.failure = f"TensorFlow fails where the compiled code answers: {first_line(error)}"
-        return result
-    result.tensorflow = held_against([answers[tensor.name] for tensor in cluster.outputs])
     return result
 
 

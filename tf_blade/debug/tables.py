@@ -87,7 +87,7 @@ def _culprit(culprit: Culprit, dump: str) -> list[RenderableType]:
         parts.append(Text(f"  only together with {', '.join(culprit.together_with)}"))
     if culprit.step is not None and culprit.kind != "pass":
         parts.append(step_renderable(culprit.step))
-    if culprit.cluster and culprit.kind != "lookup":
+    if culprit.cluster:
         command = shlex.join(["tf-blade", "replay", dump, "--cluster", culprit.cluster])
         shows = "shows it alone" if culprit.replays else "alone it gives right answers"
         parts.append(Text(f"  {command}  ({shows})"))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +21,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tf_blade.compiler.ir.parser import ParseError, parse
 from tf_blade.compiler.ir.program import Program
 from tf_blade.dump import layout
+from tf_blade.dump.arrays import load_arrays
 from tf_blade.errors import DumpError
 from tf_blade.graph.graph import Graph, GraphError
 from tf_blade.graph.names import parse_tensor_name
@@ -38,13 +40,15 @@ class Tensor:
       name: in the cluster's function.
       tensor: the model's tensor that it was, "node:0".
       info: dtype and partly known shape.
-      constant: whether it is the same in every call.
+      constant: whether it is the same in every call: a weight, or a lookup's table.
+      variable: of a lookup's table, whether it is a variable's resource in the model.
     """
 
     name: str
     tensor: str
     info: TensorInfo
     constant: bool = False
+    variable: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,10 +127,22 @@ class DumpedCluster:
     @cached_property
     def samples(self) -> list[Sample]:
         """The recorded inputs; none if the model wasn't run (a dry run, no check)."""
+        return [Sample(s["label"], self._path(s["file"])) for s in self._recorded["samples"]]
+
+    @property
+    def missing(self) -> str:
+        """Why there are no samples."""
+        return str(self._recorded["missing"])
+
+    @cached_property
+    def _recorded(self) -> dict[str, Any]:
         if not (self.folder / layout.SAMPLES).exists():
-            return []
-        listed = self._json(layout.SAMPLES)
-        return [Sample(item["label"], self._path(item["file"])) for item in listed]
+            reason = "it has no recorded inputs: optimize records them when it checks the model"
+            return {"samples": [], "missing": reason}
+        found = self._json(layout.SAMPLES)
+        if not isinstance(found, dict) or not {"samples", "missing"} <= found.keys():
+            raise self._damaged(layout.SAMPLES, ValueError("it lists no samples"))
+        return found
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -143,16 +159,31 @@ class DumpedCluster:
 
     def arrays(self, sample: Sample) -> list[np.ndarray]:
         """All of the cluster's inputs in their order, constants included."""
+        return self._named(sample, self.inputs)
+
+    def expected(self, sample: Sample) -> list[np.ndarray]:
+        """Of a lookup: what TensorFlow gave."""
+        return self._named(sample, self.outputs)
+
+    def _named(self, sample: Sample, tensors: Sequence[Tensor]) -> list[np.ndarray]:
+        recorded = self._load(sample.file)
         try:
-            with np.load(sample.file, allow_pickle=False) as recorded:
-                return [
-                    tf.make_ndarray(self.constants[tensor.name])
-                    if tensor.constant
-                    else recorded[tensor.name]
-                    for tensor in self.inputs
-                ]
-        except (OSError, ValueError, KeyError, EOFError) as error:
+            return [self._same[t.name] if t.constant else recorded[t.name] for t in tensors]
+        except KeyError as error:
             raise self._damaged(sample.file.name, error) from error
+
+    @cached_property
+    def _same(self) -> dict[str, np.ndarray]:
+        """What is the same in every call."""
+        if self.is_lookup:
+            return self._load(self._path(layout.TABLES))
+        return {name: tf.make_ndarray(proto) for name, proto in self.constants.items()}
+
+    def _load(self, file: Path) -> dict[str, np.ndarray]:
+        try:
+            return load_arrays(file)
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+            raise self._damaged(file.name, error) from error
 
     def text(self, name: str) -> str:
         """The text of a stage, by the name of its file."""
@@ -238,9 +269,9 @@ def read_dump(path: str | Path) -> Dump:
 
 def _read_cluster(file: Path) -> DumpedCluster:
     facts = _read_json(file)
-    needed = {"kind", "name", "nodes"}
+    needed = {"kind", "name", "nodes", "inputs", "outputs"}
     if isinstance(facts, dict) and facts.get("kind") == "cluster":
-        needed |= {"inputs", "outputs", "types"}
+        needed |= {"types"}
     if not isinstance(facts, dict) or not needed <= facts.keys():
         raise DumpError(f"'{file}' doesn't describe a cluster. {_AGAIN}.")
     return DumpedCluster(file.parent, facts)
@@ -260,7 +291,8 @@ def _read_json(path: Path) -> Any:
 
 def _tensor(fact: dict[str, Any]) -> Tensor:
     info = _info(fact["dtype"], fact["shape"])
-    return Tensor(fact["name"], fact["tensor"], info, fact.get("constant", False))
+    flags = fact.get("constant", False), fact.get("variable", False)
+    return Tensor(fact["name"], fact["tensor"], info, *flags)
 
 
 def _info(dtype: str, shape: Sequence[int | None] | None) -> TensorInfo:

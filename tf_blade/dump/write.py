@@ -14,17 +14,30 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import function_pb2
+from tensorflow.core.framework import function_pb2, types_pb2
 
 from tf_blade.clustering import Outlined
 from tf_blade.config import Config
 from tf_blade.dump import layout
+from tf_blade.dump.arrays import save_arrays
 from tf_blade.dump.subgraph import save_nodes
 from tf_blade.errors import DumpError
+from tf_blade.feature_column.raising import LookupCall
+from tf_blade.feature_column.text import encode
 from tf_blade.graph.graph import TensorRef
 from tf_blade.graph.shapes import Types
 from tf_blade.graph.types import TensorInfo
 from tf_blade.steps import Steps
+
+# A lookup's names of dtypes.
+_LOOKUP_DTYPES = {
+    "i32": tf.int32,
+    "i64": tf.int64,
+    "f32": tf.float32,
+    "f64": tf.float64,
+    "bool": tf.bool,
+    "string": tf.string,
+}
 
 
 class DumpWriter:
@@ -98,15 +111,35 @@ class DumpWriter:
         )
         return writer
 
-    def lookup(self, name: str, function: function_pb2.FunctionDef, text: str, source: str) -> None:
-        """A folder for a fused lookup: TensorFlow's nodes, what is computed, and the kernels."""
-        writer = ClusterWriter(self._folder / name)
+    def lookup(self, call: LookupCall, function: function_pb2.FunctionDef, source: str) -> None:
+        """A folder for a fused lookup.
+
+        Args:
+          call: its node; those of its inputs that only its fallback reads are left out.
+          function: TensorFlow's nodes.
+          source: of its kernels; "" if the library's run it.
+        """
+        lookup = call.lookup
+        tables = {part for bag in lookup.bags if bag.table for part in bag.table.parts}
+        inputs = [
+            {
+                **_tensor(f"input_{i}", ref, TensorInfo(_LOOKUP_DTYPES[dtype], None)),
+                "constant": i in tables,
+                "variable": call.input_dtypes[i] == types_pb2.DT_RESOURCE,
+            }
+            for i, (dtype, ref) in enumerate(zip(lookup.inputs, call.inputs, strict=False))
+        ]
+        outputs = [
+            _tensor(f"output_{i}", TensorRef(call.name, i), TensorInfo(tf.float32, None))
+            for i in range(len(lookup.outputs))
+        ]
+        writer = ClusterWriter(self._folder / call.name)
         writer.write(layout.NODES, function)
-        writer.write(layout.LOOKUP, text)
+        writer.write(layout.LOOKUP, encode(lookup))
         if source:
             writer.write(layout.KERNELS, source)
         nodes = [node.name for node in function.node_def if node.op != "Const"]
-        writer.describe(kind="lookup", name=name, nodes=nodes)
+        writer.describe(kind="lookup", name=call.name, nodes=nodes, inputs=inputs, outputs=outputs)
 
 
 class ClusterWriter:
@@ -117,8 +150,10 @@ class ClusterWriter:
         folder.mkdir(exist_ok=True)
 
     def write(self, name: str, content: object) -> None:
-        """Writes the text of a stage."""
-        (self.folder / name).write_text(f"{content}\n", encoding="utf-8")
+        """Writes the text of a stage. Sources stay what they are: the kernel cache knows them."""
+        text = str(content)
+        end = "" if text.endswith("\n") else "\n"
+        (self.folder / name).write_text(text + end, encoding="utf-8")
 
     def steps(self, steps: Steps) -> None:
         """Writes what was changed, in order."""
@@ -133,19 +168,28 @@ class ClusterWriter:
         _write_json(self.folder / layout.CLUSTER, facts)
 
 
-def write_samples(folder: Path, samples: Sequence[tuple[str, dict[str, np.ndarray]]]) -> None:
-    """Adds inputs to a cluster's folder.
+def write_samples(
+    folder: Path,
+    samples: Sequence[tuple[str, dict[str, np.ndarray]]],
+    tables: dict[str, np.ndarray] | None = None,
+    missing: str = "",
+) -> None:
+    """Adds recorded tensors to a cluster's folder.
 
     Args:
-      samples: for each of them where it comes from, and the inputs that are no constants, by name.
+      samples: for each of them where it comes from, and its tensors by name.
+      tables: of a lookup, what is the same in all of them.
+      missing: why there are none.
     """
     listed = []
     (folder / layout.SAMPLE_FOLDER).mkdir(exist_ok=True)
+    if tables is not None:
+        save_arrays(folder / layout.TABLES, tables)
     for i, (label, arrays) in enumerate(samples):
         file = f"{layout.SAMPLE_FOLDER}/{i:04}.npz"
-        np.savez(folder / file, **arrays)  # type: ignore[arg-type]  # a name is no option
+        save_arrays(folder / file, arrays)
         listed.append({"file": file, "label": label})
-    _write_json(folder / layout.SAMPLES, listed)
+    _write_json(folder / layout.SAMPLES, {"samples": listed, "missing": missing})
 
 
 def _tensor(name: str, ref: TensorRef, info: TensorInfo) -> dict[str, Any]:
