@@ -65,7 +65,7 @@ class Bridge:
         if not self._functions.tf_blade_jit_next(*pointers):
             return None
         named: dict[str, list[str]] = {"id": [], "fetch": [], "feed": [], "keep": []}
-        for line in (facts.value or b"").decode().splitlines():
+        for line in (facts.value or b"").decode(errors="replace").splitlines():
             word, _, name = line.partition("\t")
             named[word].append(name)
         return Message(ticket.value, ctypes.string_at(graph, size.value), named)
