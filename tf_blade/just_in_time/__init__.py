@@ -7,6 +7,7 @@ TensorFlow hands each graph to a Grappler optimizer (ops/jit/), which asks this 
   bridge.py         the C functions
   graphs.py         a graph as Grappler has it <-> as the passes have it
   shapes.py         shapes of arguments that stand for more than one trace
+  sizes.py          sizes in a graph that come from the arguments' shapes
   compile_graph.py  lookups and clusters of one graph
   executables.py    compiling in the background, each distinct source once
   stats.py          what came of it

@@ -25,6 +25,7 @@ from tf_blade.graph.graph import Graph, Node
 from tf_blade.graph.shapes import Types
 from tf_blade.graph.types import Shape
 from tf_blade.just_in_time.graphs import LeftAlone, ReceivedGraph
+from tf_blade.just_in_time.sizes import free_sizes
 from tf_blade.passes import PassContext
 
 _Attr = attr_value_pb2.AttrValue
@@ -119,6 +120,9 @@ class _Edit:
 
         Raises: LeftAlone if there is nothing to compile.
         """
+        received, context = self._received, self._context
+        if free_sizes(self._graph, received.arg_shapes, context.arg_shapes):
+            self._types = context.types(self._graph)
         clusters, _ = find_clusters(self._graph, self._types, self._support)
         lowered: list[LoweredCluster] = []
         todo = clusters[::-1]
