@@ -7,6 +7,7 @@ more failure: the case at work lies in `running.pbtxt` and `.json` until it is t
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import signal
 import time
@@ -122,11 +123,22 @@ def _child(pipe: Connection, folder: str, first_seed: int, seconds: float) -> No
     pipe.close()
 
 
-def fuzz_seed(folder: Path, number: int, end: float, count: int = BATCH) -> Summary:
+def fuzz_seed(
+    folder: Path,
+    number: int,
+    end: float = math.inf,
+    count: int = BATCH,
+    kernels: Path | None = None,
+) -> Summary:
     """Up to `count` cases of one seed, none that begins after `end` (of time.monotonic); the first
-    that fails is shrunk and written."""
+    that fails is shrunk and written.
+
+    Args:
+      kernels: where compiled code is kept; by default in the folder.
+    """
     from tests.fuzz.strategy import fuzz_cases
 
+    cache = str(kernels or folder / "kernels")
     summary = Summary(number)
     failed: list[FuzzCase] = []  # the last is the smallest
 
@@ -147,7 +159,7 @@ def fuzz_seed(folder: Path, number: int, end: float, count: int = BATCH) -> Summ
             return
         case.save(folder / _RUNNING)
         try:
-            outcome = check(case, str(folder / "kernels"))
+            outcome = check(case, cache)
         except Unfit:
             summary.unfit += 1
             return
@@ -163,13 +175,13 @@ def fuzz_seed(folder: Path, number: int, end: float, count: int = BATCH) -> Summ
         if not failed:
             raise  # the generator's own mistake
         name = f"failure_{number}"
-        summary.failures[name] = _write(folder, name, failed[-1], error)
+        summary.failures[name] = _write(folder, name, failed[-1], error, cache)
     for suffix in (".pbtxt", ".json"):
         (folder / f"{_RUNNING}{suffix}").unlink(missing_ok=True)
     return summary
 
 
-def _reduced(case: FuzzCase, cache_dir: str) -> FuzzCase:
+def reduced(case: FuzzCase, cache_dir: str) -> FuzzCase:
     """The case with one output and one run, where that fails too, and without unread nodes."""
     smaller = [case.part([i], [k]) for i in range(len(case.fetches)) for k in range(len(case.runs))]
     smaller += [case.part([i], range(len(case.runs))) for i in range(len(case.fetches))]
@@ -184,15 +196,15 @@ def _reduced(case: FuzzCase, cache_dir: str) -> FuzzCase:
     return case
 
 
-def _write(folder: Path, name: str, case: FuzzCase, error: Exception) -> str:
+def _write(folder: Path, name: str, case: FuzzCase, error: Exception, cache: str) -> str:
     """Writes the case, its message and the IR of its clusters."""
-    case = _reduced(case, str(folder / "kernels"))
+    case = reduced(case, cache)
     case.save(folder / name)
     message = str(error) if isinstance(error, Mismatch) else traceback.format_exc(limit=-8)
     programs = []
     dump = folder / f"{name}.dump"
     try:
-        check(case, str(folder / "kernels"), str(dump))
+        check(case, cache, str(dump))
     except Exception:
         programs = [p.read_text() for p in sorted(dump.glob("*/1_lowered.ir"))]
     text = "\n".join([message, *programs, repr(case)])

@@ -211,7 +211,7 @@ class GraphMaker(Maker):
                     stack += item.blocks
         inputs = {p.value for p in self.placeholders}
         leaves = [v for v in self.values if v not in read and v not in inputs]
-        found = leaves[-8:] or [self.values[-1]]
+        found = leaves[-12:] or [self.values[-1]]
         if self.flag():
             found.append(self.choose(self.values))
         self.root.results = list(dict.fromkeys(found))

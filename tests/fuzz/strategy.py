@@ -24,7 +24,7 @@ ALL_STEPS: list[Callable[[GraphMaker], None]] = [
     *STEPS,
     *control_steps(STEPS),
     *control_steps(STEPS),
-    *[corpus] * 6,
+    *[corpus] * 10,
 ]
 
 

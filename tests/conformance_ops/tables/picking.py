@@ -233,6 +233,34 @@ def _segments() -> Iterator[Behaviour]:
         )
 
 
+def _only_shapes() -> Iterator[Behaviour]:
+    """TensorFlow runs what only a Shape reads, too."""
+    yield Behaviour(
+        "GatherV2.only_its_shape",
+        lambda p, i: tf.shape(tf.gather(p, i)),
+        {"usual": (counted(3, 2), i32([2, 0])), "beyond": (counted(3, 2), i32([3]))},
+    )
+    yield Behaviour(
+        "TensorScatterUpdate.only_its_shape",
+        lambda t, i, u: tf.shape(tf.tensor_scatter_nd_update(t, i, u)),
+        {
+            "usual": (counted(3, 2), i32([[2]]), counted(1, 2)),
+            "beyond": (counted(3, 2), i32([[3]]), counted(1, 2)),
+        },
+        dims=[[None, None], [None, 1], [None, None]],
+    )
+    yield Behaviour(
+        "FloorDiv.only_its_size",
+        lambda x, y: tf.size(x // y),
+        {"usual": (i32([4, 5]), i32([2, 1])), "by zero": (i32([4, 5]), i32([2, 0]))},
+    )
+    yield Behaviour(
+        "Pow.only_its_shape",
+        lambda x, y: tf.shape(tf.pow(x, y)),
+        {"usual": (i64([4, 5]), i64([2, 1])), "negative": (i64([4, 5]), i64([2, -1]))},
+    )
+
+
 def _boolean() -> Iterator[Behaviour]:
     yield Behaviour(
         "Select.rows",
@@ -268,4 +296,4 @@ def _boolean() -> Iterator[Behaviour]:
     )
 
 
-ROWS = [*_gathers(), *_scatters(), *_segments(), *_boolean()]
+ROWS = [*_gathers(), *_scatters(), *_segments(), *_only_shapes(), *_boolean()]

@@ -27,6 +27,7 @@ from tf_blade.compiler.ir.content import MAX_ELEMENTS
 from tf_blade.compiler.ir.ops import IrError
 from tf_blade.compiler.ir.program import Program, Value
 from tf_blade.compiler.ir.types import DType
+from tf_blade.compiler.lower.errors_of_unread import Lowered, keep_errors
 from tf_blade.errors import UnsupportedError
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
@@ -159,11 +160,16 @@ def lower_graph(
         assert dtype is not None  # _type_reason checked it
         values[ref] = b.param(dtype, info.shape, constant=i in fixed)
     needed = _needed(graph)
+    nodes: list[Lowered] = []
     for node in graph.topological_order():
         if node.op != ARG and node.name in needed:
-            for i, value in enumerate(_lower_node(b, node, graph, types, values)):
+            first = len(b.program.ops)
+            found = _lower_node(b, node, graph, types, values)
+            nodes.append((b.program.ops[first:], found))
+            for i, value in enumerate(found):
                 values[TensorRef(node.name, i)] = value
-    return b.finish([_value(values, ref) for _, ref in graph.outputs])
+    results = [_value(values, ref) for _, ref in graph.outputs]
+    return b.finish(keep_errors(b, results, nodes))
 
 
 def _lower_node(
