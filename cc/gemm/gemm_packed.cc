@@ -5,10 +5,8 @@
 //   a time; one at a time is used (L1);
 //   register tiles of rows x columns run down the block.
 //
-// Where most columns of A are the same in all rows of the part, their share of the sums is computed
-// once, panel by panel, and added as if it were the bias; the other columns are packed side by
-// side.
-#include <atomic>
+// Where many columns of A are the same in all rows, what they add to a panel of C is computed once
+// and added as if it were the bias; the other columns are packed side by side.
 #include <cstring>
 
 #include "gemm/gemm_internal.h"
@@ -18,7 +16,6 @@ namespace blade {
 namespace {
 
 constexpr BladeInt kBlockBytes = 128 * 1024;  // of A
-constexpr BladeInt kFewestRows = 16;          // of a part in which repeated ones are looked for
 
 const char* Refuse(const BladeGemm&, const PackedB*) { return nullptr; }
 
@@ -32,15 +29,10 @@ class PartRunner {
         part_(part),
         packed_b_(packed != nullptr ? packed->Entry<T>(part.batch) : nullptr) {}
 
-  // Returns how many columns of A were the same in all rows, if it made use of that.
-  BladeInt Run(bool find_repeats) {
+  // repeats: of A, if there are enough that it pays; or null.
+  void Run(const RepeatedRows<T>* repeats) {
+    if (repeats != nullptr) return RunRepeated(*repeats);
     const BladeInt m = part_.m1 - part_.m0;
-    if (find_repeats && m >= kFewestRows && typed_.a_k == 1 &&
-        part_.n1 - part_.n0 >= kernels_.columns &&
-        repeats_.Find(typed_.a(part_.batch) + part_.m0 * typed_.a_row, typed_.a_row, m, gemm_.k)) {
-      RunRepeated();
-      return repeats_.same();
-    }
     // With one tile of rows, B is used once and its panels need not stay in cache.
     const BladeInt most_k = packed_b_ != nullptr && m <= kernels_.rows
                                 ? std::max<BladeInt>(kBlockBytes / sizeof(T) / m, kernels_.block)
@@ -53,42 +45,42 @@ class PartRunner {
         RunBlock(m0, std::min(m0 + MostRows(), part_.m1), k0, k1);
       }
     }
-    return 0;
   }
 
  private:
-  void RunRepeated() {
-    const BladeInt rest = repeats_.rest();
+  void RunRepeated(const RepeatedRows<T>& repeats) {
+    const BladeInt rest = repeats.rest();
     const BladeInt parts_k = rest == 0 ? 1 : (rest - 1) / kernels_.block + 1;
     const BladeInt step_k = rest == 0 ? 1 : (rest - 1) / parts_k + 1;
     for (BladeInt part_k = 0; part_k < parts_k; ++part_k) {
       const BladeInt k0 = part_k * step_k, k1 = std::min(k0 + step_k, rest);
       for (BladeInt m0 = part_.m0; m0 < part_.m1; m0 += MostRows()) {
-        RunRestBlock(m0, std::min(m0 + MostRows(), part_.m1), k0, k1);
+        RunRestBlock(repeats, m0, std::min(m0 + MostRows(), part_.m1), k0, k1);
       }
     }
   }
 
   // The same as RunBlock for elements [k0, k1) of the columns that differ, and the sums of those
   // that don't with the last of them.
-  void RunRestBlock(BladeInt m0, BladeInt m1, BladeInt k0, BladeInt k1) {
+  void RunRestBlock(const RepeatedRows<T>& repeats, BladeInt m0, BladeInt m1, BladeInt k0,
+                    BladeInt k1) {
     const BladeInt k = k1 - k0, m = m1 - m0;
     const BladeInt rows = TileRows(m);
     const T* a = typed_.a(part_.batch) + m0 * typed_.a_row;
     for (BladeInt i = 0; i < m; i += rows) {
       const BladeInt height = std::min(rows, m - i);
-      repeats_.ForRest(k0, k1, [&](BladeInt from, BladeInt length, BladeInt place) {
+      repeats.ForRest(k0, k1, [&](BladeInt from, BladeInt length, BladeInt place) {
         kernels_.interleave(a + i * typed_.a_row + from, typed_.a_row, height, length,
                             static_cast<int>(height), a_block_ + i * k + place * height);
       });
     }
-    const bool first = k0 == 0, last = k1 == repeats_.rest();
+    const bool first = k0 == 0, last = k1 == repeats.rest();
     for (BladeInt n0 = part_.n0; n0 < part_.n1; n0 += kernels_.columns) {
       Tile<T> tile;
       tile.n = std::min<BladeInt>(kernels_.columns, part_.n1 - n0);
       const auto* kernel = kernels_.tile_packed_a[tile.n > kernels_.lanes];
-      if (last) SumRepeated(n0, tile.n);
-      repeats_.ForRest(k0, k1, [&](BladeInt from, BladeInt length, BladeInt place) {
+      if (last) SumRepeated(repeats, n0, tile.n);
+      repeats.ForRest(k0, k1, [&](BladeInt from, BladeInt length, BladeInt place) {
         PackPanel(n0, from, length, panels_ + place * kernels_.columns);
       });
       tile.b = tile.next_b = panels_;
@@ -108,7 +100,7 @@ class PartRunner {
   }
 
   // repeated_ = bias + what the columns that are the same in all rows add to a panel of C.
-  void SumRepeated(BladeInt n0, BladeInt n) {
+  void SumRepeated(const RepeatedRows<T>& repeats, BladeInt n0, BladeInt n) {
     Tile<T> tile;
     tile.n = n;
     tile.a_row = 0, tile.a_k = 1;
@@ -116,8 +108,8 @@ class PartRunner {
     tile.c = repeated_;
     tile.ldc = 0;
     tile.epilogue = {false, false, typed_.bias != nullptr ? typed_.bias + n0 : nullptr};
-    const T* a = typed_.a(part_.batch) + part_.m0 * typed_.a_row;
-    repeats_.ForSame([&](BladeInt from, BladeInt length) {
+    const T* a = typed_.a(part_.batch);  // any row
+    repeats.ForSame([&](BladeInt from, BladeInt length) {
       for (BladeInt to = from + length; from < to; from += tile.k) {
         tile.k = to - from;
         if (packed_b_ != nullptr) {
@@ -235,7 +227,6 @@ class PartRunner {
   const Kernels<T>& kernels_;
   const Part part_;
   const T* packed_b_;
-  RepeatedRows<T> repeats_;
   alignas(64) T repeated_[Kernels<T>::kMaxColumns];
   alignas(64) T panels_[kGroup * Kernels<T>::kMaxPanelBytes / sizeof(T)];
   alignas(64) T a_block_[kBlockBytes / sizeof(T)];
@@ -247,12 +238,12 @@ void Run(const BladeGemm& gemm, const GemmHost& host, const PackedB* packed) {
     using T = std::decay_t<decltype(*g.c(0))>;
     const Kernels<T>& kernels = BestKernels<T>();
     const Grid grid = MakeGrid(gemm, host.threads, kernels.rows, kernels.columns);
-    std::atomic<BladeInt> repeated{0};
+    RepeatedRows<T> repeats;
+    const bool found = host.count != nullptr && repeats.Find(g, host);
+    if (found) host.count(host.ctx, BLADE_EVENT_REPEATED_ROWS, repeats.same());
     ForEachPart(gemm, host, grid, [&](const Part& part) {
-      const BladeInt found = PartRunner<T>(g, packed, part).Run(host.count != nullptr);
-      if (found > 0) repeated.store(found, std::memory_order_relaxed);
+      PartRunner<T>(g, packed, part).Run(found ? &repeats : nullptr);
     });
-    if (repeated.load() > 0) host.count(host.ctx, BLADE_EVENT_REPEATED_ROWS, repeated.load());
   });
 }
 

@@ -6,17 +6,21 @@
 #ifndef BLADE_GEMM_REPEATED_ROWS_H_
 #define BLADE_GEMM_REPEATED_ROWS_H_
 
+#include <atomic>
+
 #include "blade_abi.h"
+#include "gemm/gemm_internal.h"
 
 namespace blade {
 
-// A split of k into what is the same in all rows of A and the rest. 24 KiB: for the stack.
+// A split of k into what is the same in all rows of A and the rest. 18 KiB: for the stack.
 template <typename T>
 class RepeatedRows {
  public:
-  // Looks at rows [0, m) of A, row-major, bit by bit. True if computing the same columns once pays;
-  // the cost is that of reading two rows, and the rows of columns that look alike there.
-  bool Find(const T* a, BladeInt lda, BladeInt m, BladeInt k);
+  // Looks at the rows of the product's A, bit by bit, in parallel where it pays. True if computing
+  // the same columns once does. The cost is that of reading two rows, and all rows of the columns
+  // that look alike there.
+  bool Find(const TypedGemm<T>& gemm, const GemmHost& host);
 
   BladeInt same() const { return same_; }
   BladeInt rest() const { return k_ - same_; }
@@ -51,10 +55,14 @@ class RepeatedRows {
     int begin, end;
   };
 
+  // Compares rows [begin, end) with the first one.
+  void Compare(const TypedGemm<T>& gemm, BladeInt begin, BladeInt end);
+
   BladeInt k_ = 0, same_ = 0;
+  int n_units_ = 0;
   int n_runs_ = 0;
   Run runs_[kMaxUnits / 2 + 1];
-  int units_[kMaxUnits];  // that may be the same
+  std::atomic<bool> may_be_same_[kMaxUnits];
 };
 
 }  // namespace blade
