@@ -184,3 +184,14 @@ def test_a_data_sets_functions(config):
     with tf_blade.jit(wait=True, config=config):
         got = list(numbers.map(lambda x: tf.exp(tf.tanh(x) * 2.0) + 1.0))
     assert_equal(got, wanted)
+
+
+def test_small_integers_wrap_around_as_tensorflows_do(config):
+    def mix(a, b):
+        return tf.math.floormod(tf.math.squared_difference(a, b) * 3 + a, 7) * 2 - b
+
+    a, b = tf.constant([[-1716239814]]), tf.constant([-371201706])
+    since = Since()
+    with tf_blade.jit(wait=True, config=config):
+        assert tf.function(mix)(a, b).numpy() == mix(a, b).numpy()
+    assert since.compiled_calls == 1

@@ -421,10 +421,16 @@ class Builder:
     # -- finishing ------------------------------------------------------------------------
 
     def _materialise_contents(self) -> None:
-        """Shape arithmetic whose result is known symbolically becomes one shape_value."""
+        """Shape arithmetic whose result is known symbolically becomes one shape_value.
+
+        What depends on elements of inputs is computed as it is written: they may be any numbers,
+        and their sums and products wrap around at 32 bits.
+        """
         for op in self.program.ops:
             known = self._contents.get(op.result)
             if known is None or op.kind in ("constant", "shape_value"):
+                continue
+            if any(self._has_element(n) for n in known.flat):
                 continue
             op.kind = "shape_value"
             op.operands = []
@@ -433,6 +439,10 @@ class Builder:
                 "shape": known.shape,
                 "elements": tuple(known.flat),
             }
+
+    def _has_element(self, dim: Dim) -> bool:
+        symbols = () if isinstance(dim, int) else dim.free_symbols
+        return any(isinstance(self.program.symbols.get(s), InputElement) for s in symbols)
 
     def _drop_dead(self) -> None:
         live = set(self.program.results)
