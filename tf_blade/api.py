@@ -205,10 +205,10 @@ class _Job:
                 reason = "no cluster could be made; see the reasons of each node"
                 self._restore(staging, report, reason)
             else:
+                if self.config.dump_dir and plans:
+                    self._record(staging, plans, report)
                 before = _fallbacks()
                 try:
-                    if self.config.dump_dir and plans:
-                        self._record(staging, plans, report)
                     self._check(models, plans, report)
                     if self._times:
                         self._choose_faster(models, plans, no_session, staging, report)

@@ -121,6 +121,15 @@ def test_a_failing_check_leaves_a_dump_with_inputs(
     assert all(len(cluster.samples) == 2 for cluster in dump.clusters.values())
 
 
+def test_recording_is_nothing_that_the_report_tells(
+    three_parts: Path, tmp_path: Path, quick: Config
+):
+    """The fallbacks that it runs on purpose are not counted, and all is recorded."""
+    config = dataclasses.replace(quick, dump_dir=str(tmp_path / "dump"))
+    report = tf_blade.optimize(three_parts, config=config).report
+    assert report.warnings == [] and report.fallbacks == {}
+
+
 def test_a_dry_run_leaves_a_dump_without_inputs(three_parts: Path, tmp_path: Path):
     from tf_blade import api
 

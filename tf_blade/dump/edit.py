@@ -45,10 +45,12 @@ def edit_clusters(source: Path, target: Path, edit: Callable[[Graph, Node], None
 
 
 def run_fallback(node: Node) -> None:
-    """Makes the node a call of TensorFlow's own nodes, which are its fallback."""
-    attrs = {"Tin": node.attrs["Tin"], "Tout": node.attrs["Tout"], "f": node.attrs["fallback"]}
-    # Not PartitionedCall: the fallbacks of lookups read variables.
-    node.op, node.attrs = "StatefulPartitionedCall", attrs
+    """Takes what the node runs away from it, so that it runs its fallback: TensorFlow's own nodes.
+
+    A call of the fallback in its place would be inlined and optimised by TensorFlow, and with
+    oneDNN on TensorFlow 2.21 gives wrong answers for a BERT whose weights are constants then.
+    """
+    node.attrs["executable" if node.op == "BladeCluster" else "lookup"] = _Attr(s=b"")
 
 
 def _edit(graph: Graph, edit: Callable[[Graph, Node], None]) -> bool:
