@@ -60,6 +60,7 @@ class Placeholder:
     value: Value
     draw: Draw
     static: list[int | None]  # what TensorFlow is told of its shape
+    free: bool = False  # a run may give it a dim of 1 where others have more
 
 
 class GraphMaker(Maker):
@@ -86,6 +87,7 @@ class GraphMaker(Maker):
         value = self.builder.program.params[-1]
         dtype = value.type.dtype
         self.placeholder(value, lambda rng, shape, dims: param_data(rng, dtype, list(shape)))
+        self.placeholders[-1].free = True
         self.named.update({f"d{i}": symbol for i, symbol in self.symbols.items()})
 
     def element(self, value: int) -> sympy.Symbol:

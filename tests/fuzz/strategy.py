@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 from hypothesis import reject
 from hypothesis import strategies as st
+from tensorflow.python.ops import control_flow_util
 
 from tests.compiler.random_programs import STEPS
 from tests.fuzz.case import Feeds, FuzzCase
@@ -40,7 +42,12 @@ def fuzz_cases(draw: st.DrawFn) -> FuzzCase:
     except UnsupportedError:
         reject()  # dims that were taken to be equal can't be
     results = m.results()
-    with tf.Graph().as_default() as graph:
+    # TensorFlow 1's loops and branches (Enter, Switch, …) now and then.
+    functional = m.integer(0, 3) > 0
+    with (
+        mock.patch.object(control_flow_util, "ENABLE_CONTROL_FLOW_V2", functional),
+        tf.Graph().as_default() as graph,
+    ):
         speller = Speller(m)
         try:
             outputs = [tf.identity(x, name=f"y{i}") for i, x in enumerate(speller.write(results))]
@@ -60,7 +67,8 @@ def fuzz_cases(draw: st.DrawFn) -> FuzzCase:
 
 
 def _feeds(m: GraphMaker, names: list[str], run: int, seed: int) -> Feeds:
-    """Run 0 has the sizes that the bounds hold for, run 1 ones; others any up to these."""
+    """Run 0 has the sizes that the bounds hold for, run 1 ones; others any up to these, and some
+    have a 1 where a dim was taken to be another's: TensorFlow broadcasts it, or reports it."""
     rng = np.random.default_rng(seed)
     bindings = dict(m.bindings)
     sizes: dict[str, int] = {}
@@ -73,6 +81,12 @@ def _feeds(m: GraphMaker, names: list[str], run: int, seed: int) -> Feeds:
     for name, placeholder in zip(names, m.placeholders, strict=True):
         kind = placeholder.value.type
         shape = tuple(m.size_in(n, bindings) for n in kind.shape)
+        if placeholder.free and run > 4 and rng.random() < 0.3:
+            one = int(rng.integers(0, len(shape) + 1))
+            shape = tuple(
+                min(1, n) if axis == one and placeholder.static[axis] is None else n
+                for axis, n in enumerate(shape)
+            )
         values = placeholder.draw(rng, shape, sizes)
         found[name] = np.asarray(values, kind.dtype.numpy).reshape(shape)
     return found
