@@ -45,7 +45,8 @@ class Config:
         need no compiler), "off" (in TensorFlow).
       repeated_rows: find, in each request, the columns that hold the same in every row (one user,
         many items), look them up once and compute once what they add to a dense layer.
-      dump_dir: write the IR after each stage and the source of every kernel here. None: nowhere.
+      dump_dir: write everything about each cluster here: its nodes, the IR after each stage, the
+        source of its kernels, recorded inputs (docs/debugging.md). None: nowhere.
       check: compare the optimised model's answers with the original's before writing anything.
       rtol, atol: the check passes where |optimised - original| <= atol + rtol * scale, with
         scale = max(|original|, root mean square of that output). Tying the error to the output's

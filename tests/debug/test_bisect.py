@@ -169,6 +169,29 @@ def test_a_bug_beside_a_random_output_is_found(
     assert only(found).nodes == ["middle"]
 
 
+class Counting(tf.Module):
+    """Answers depend on how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = tf.Variable(0.0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 64], tf.float32, "x")])
+    def serve(self, x):
+        count = self.calls.assign_add(1.0)
+        return {"y": tf.nn.softmax(tf.nn.relu(tf.tanh(x * count) * 2.0, name="middle"))}
+
+
+def test_a_model_that_keeps_state_is_compared_call_by_call(
+    tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    module = Counting()
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.serve)
+    assert bisect(tmp_path / "model", tmp_path / "dump", config=quick).status == "equal"
+    faults.rewrite(monkeypatch, "middle")
+    assert only(bisect(tmp_path / "model", tmp_path / "dump", config=quick)).nodes == ["middle"]
+
+
 def test_a_coarser_tolerance_finds_less(
     three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
 ):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import tf_blade
 from tests.debug.conftest import FEEDS, QUICK, dumped
 from tf_blade import library
 from tf_blade.debug.alone import compile_config
 from tf_blade.debug.replay import ClusterReplay, replay
+from tf_blade.debug.tables import replay_renderable
 from tf_blade.dump import layout
 from tf_blade.dump.arrays import load_arrays, save_arrays
 from tf_blade.dump.read import Dump, read_dump
@@ -77,6 +80,9 @@ def test_what_the_code_and_the_reference_refuse_is_no_error(copy: Path):
     assert "dim 1 of input" in first.interpreter_refused and first.refused
     assert first.tensorflow == first.interpreter == []
     assert second.tensorflow and not second.refused
+    shown = io.StringIO()
+    Console(file=shown, width=300).print(replay_renderable([found]))
+    assert "f32[s0, 64]" in shown.getvalue()  # brackets are no markup
 
 
 def test_code_that_refuses_what_the_reference_answers_fails(copy: Path):

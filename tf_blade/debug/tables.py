@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.text import Text
 
 from tf_blade.debug.bisect import Bisection, Culprit
@@ -45,7 +46,9 @@ def _rows(sample: SampleReplay) -> list[tuple[str, ...]]:
         notes.append(f"refused: {sample.refused}")
     if sample.interpreter_refused:
         notes.append(f"the interpreter refuses: {sample.interpreter_refused}")
-    return rows + [(sample.sample, "", "", "", "", "", note) for note in notes if note]
+    rows += [(sample.sample, "", "", "", "", "", note) for note in notes if note]
+    # Shapes look like rich's markup: f32[s0, 64].
+    return [tuple(map(escape, row)) for row in rows]
 
 
 def _check(check: OutputCheck) -> tuple[str, ...]:
