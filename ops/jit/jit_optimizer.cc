@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph_queue.h"
+#include "tensorflow/core/framework/function.pb.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
@@ -16,6 +17,8 @@
 namespace blade {
 namespace {
 
+using tensorflow::FunctionDef;
+using tensorflow::FunctionDefLibrary;
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::grappler::GrapplerItem;
@@ -35,6 +38,15 @@ void MarkAsSeen(const GrapplerItem& item, GraphDef* graph) {
   const std::unordered_set<std::string> kept = item.NodesToPreserve();
   for (NodeDef& node : *graph->mutable_node()) {
     if (kept.count(node.name()) > 0) (*node.mutable_attr())[kSeen].set_b(true);
+  }
+}
+
+// Functions are named after their content: one that is there already is the same.
+void AddFunctions(const FunctionDefLibrary& from, FunctionDefLibrary* to) {
+  std::unordered_set<std::string> known;
+  for (const FunctionDef& function : to->function()) known.insert(function.signature().name());
+  for (const FunctionDef& function : from.function()) {
+    if (known.insert(function.signature().name()).second) *to->add_function() = function;
   }
 }
 
@@ -80,7 +92,7 @@ class JitOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
       if (!edited.ParseFromString(answer)) return absl::AbortedError("no readable answer");
       // New functions come with the edited nodes; the others are still there.
       optimized->mutable_node()->Swap(edited.mutable_node());
-      optimized->mutable_library()->MergeFrom(edited.library());
+      AddFunctions(edited.library(), optimized->mutable_library());
     }
     MarkAsSeen(item, optimized);
     return absl::OkStatus();
