@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tf_blade.compiler.ir.builder import Builder
 from tf_blade.compiler.ir.dims import is_static
 from tf_blade.compiler.ir.program import Op, Value
+from tf_blade.compiler.ir.refusals import may_refuse
 
 # The ops and the values that a TensorFlow node became.
 Lowered = tuple[Sequence[Op], Sequence[Value]]
@@ -32,7 +33,7 @@ def _not_negative(b: Builder, op: Op) -> Value:
     return b.compare("GE", op.operands[1], b.constant(0, op.operands[1].type.dtype))
 
 
-# What must hold where a primitive runs; those of floats never refuse, but `checked` and `gather`.
+# What must hold where a primitive runs that may refuse.
 _CONDITIONS: dict[str, Callable[[Builder, Op], Value]] = {
     "checked": lambda b, op: op.operands[1],
     "gather": _in_range,
@@ -54,7 +55,7 @@ def keep_errors(b: Builder, results: Sequence[Value], nodes: Sequence[Lowered]) 
     for ops, values in reversed(nodes):
         if any(v in live or v.op is None or b.content(v) is not None for v in values):
             continue
-        for op in filter(_may_refuse, ops):
+        for op in filter(may_refuse, ops):
             b.source = op.source  # a refusal names it
             condition = _CONDITIONS[op.kind](b, op)
             conditions.append(b.reduce("and", condition, range(condition.type.rank)))
@@ -64,11 +65,6 @@ def keep_errors(b: Builder, results: Sequence[Value], nodes: Sequence[Lowered]) 
     holds = functools.reduce(lambda x, y: b.binary("and", x, y), conditions)
     at = next((i for i, v in enumerate(results) if _has_elements(b, v)), 0)
     return [b.checked(v, holds) if i == at else v for i, v in enumerate(results)]
-
-
-def _may_refuse(op: Op) -> bool:
-    kinds = ("checked", "gather")
-    return op.kind in _CONDITIONS and (op.kind in kinds or not op.result.type.dtype.is_float)
 
 
 def _has_elements(b: Builder, value: Value) -> bool:

@@ -59,8 +59,8 @@ def rewrite(
     """Simplifies the program, in place, and returns it, its values numbered anew.
 
     It computes what it did: integers and data movement bit for bit, floats to the rounding of
-    sums (a bias is added before the product is rounded). A run that the program would have
-    refused may be answered; none is refused that it would have answered.
+    sums (a bias is added before the product is rounded). It refuses the same runs: where a rule
+    drops what may be an error in TensorFlow, it is declined.
 
     Args:
       log: takes what was applied and what was declined, with reasons.

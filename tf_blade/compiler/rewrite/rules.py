@@ -27,6 +27,7 @@ import numpy as np
 from tf_blade.compiler.ir.dims import simplify
 from tf_blade.compiler.ir.ops import IrError, infer_type
 from tf_blade.compiler.ir.program import Op, Program, Value
+from tf_blade.compiler.ir.refusals import may_refuse
 from tf_blade.compiler.ir.types import TensorType
 from tf_blade.compiler.rewrite.dce import drop_dead
 from tf_blade.steps import Description, Steps
@@ -145,6 +146,11 @@ class Match:
             return self.__dict__["_names"][name]
         except KeyError:
             raise AttributeError(f"the pattern names no {name!r}") from None
+
+    @property
+    def ops(self) -> list[Op]:
+        """The matched ops."""
+        return self._ops
 
     @property
     def type(self) -> TensorType:
@@ -290,6 +296,21 @@ class _Sweep:
                 if self.uses[operand] == 0 and operand.op is not None:
                     stack.append(operand.op)
 
+    def _loses_an_error(self, match: Match, by: Value) -> bool:
+        """Whether an op that may refuse, and isn't one that the rule matched, is then unread."""
+        uses = Counter({by: self.uses[match.root.result]})
+        for made in match.new_ops:
+            uses.update(made.operands)
+        stack = [match.root]
+        while stack:
+            for operand in stack.pop().operands:
+                uses[operand] -= 1
+                if operand.op is not None and self.uses[operand] + uses[operand] == 0:
+                    if operand.op not in match.ops and may_refuse(operand.op):
+                        return True
+                    stack.append(operand.op)
+        return False
+
     def _rewrite(self, root: Op) -> tuple[Match, Value] | None:
         for rule in self.by_kind.get(root.kind, ()):
             for names, ops in _match(rule.pattern, root.result, {}, []):
@@ -297,6 +318,9 @@ class _Sweep:
                 outcome = rule.function(match)
                 if isinstance(outcome, Value) and outcome is not root.result:
                     _agree(rule, root, outcome, match)
+                    if self._loses_an_error(match, outcome):
+                        self.log.declined[rule.name, "what it drops may be an error"] += 1
+                        continue
                     if self.log.allow(rule.name, partial(match.describe, outcome)):
                         return match, outcome
                     return None
