@@ -93,11 +93,11 @@ def graph_pass(patch: pytest.MonkeyPatch) -> None:
 
 
 def lookup_code(patch: pytest.MonkeyPatch) -> None:
-    """Generated code of lookups adds up where it should take the mean."""
+    """Generated code of lookups adds up where it should take the mean, in columns of words."""
     right = cpu_lookups.emit_lookup
 
     def wrong(name: str, lookup: Any, **options: Any) -> str:
-        return right(name, _summed(lookup), **options)
+        return right(name, _summed(lookup, "words"), **options)
 
     patch.setattr(cpu_lookups, "emit_lookup", wrong)
 
@@ -107,11 +107,14 @@ def lookup_plan(patch: pytest.MonkeyPatch) -> None:
     right = raising.LookupCall
 
     def wrong(name: str, lookup: Any, *args: Any) -> Any:
-        return right(name, _summed(lookup), *args)
+        return right(name, _summed(lookup, ""), *args)
 
     patch.setattr(raising, "LookupCall", wrong)
 
 
-def _summed(lookup: Any) -> Any:
-    bags = tuple(dataclasses.replace(bag, combiner="sum") for bag in lookup.bags)
+def _summed(lookup: Any, columns: str) -> Any:
+    bags = tuple(
+        dataclasses.replace(bag, combiner="sum") if columns in bag.column else bag
+        for bag in lookup.bags
+    )
     return dataclasses.replace(lookup, bags=bags)

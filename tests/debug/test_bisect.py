@@ -114,26 +114,31 @@ def test_a_wrong_graph_pass_is_found(
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("fault", "message", "names"),
     [
-        (faults.lookup_code, "the generated code of the lookup is wrong"),
-        (faults.lookup_plan, "the lookup doesn't compute what its nodes do"),
+        (faults.lookup_code, "the generated code of the lookup is wrong", ["words"]),
+        (faults.lookup_plan, "the lookup doesn't compute what its nodes do", ["ids", "words"]),
     ],
 )
-def test_a_wrong_lookup_is_found(
+def test_a_wrong_lookup_is_found_and_its_columns(
     columns: Path,
     tmp_path: Path,
     quick: Config,
     monkeypatch: pytest.MonkeyPatch,
     fault,
     message: str,
+    names: list[str],
 ):
     fault(monkeypatch)
     found = bisect(columns, tmp_path / "dump", config=quick, inputs=FEEDS)
     culprit = only(found)
     assert (culprit.kind, culprit.cluster) == ("lookup", "blade_lookup_0")
     assert culprit.message.startswith(message)
-    assert any("embedding_lookup_sparse" in node for node in culprit.nodes)
+    assert culprit.nodes == [
+        f"input_layer/{name}_embedding/{name}_embedding_weights/embedding_lookup_sparse"
+        for name in names
+    ]
+    assert culprit.message.endswith(f"columns that differ: {len(names)}")
     assert culprit.replays
 
 

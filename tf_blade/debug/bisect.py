@@ -23,7 +23,7 @@ from tf_blade.backends.cpu.clusters import compile_function
 from tf_blade.check import FeedPlan, plan_feeds
 from tf_blade.config import Config
 from tf_blade.debug.alone import compile_kernels, only_for_this_machine
-from tf_blade.debug.blame import wrong_code, wrong_lowering
+from tf_blade.debug.blame import wrong_code, wrong_columns, wrong_lowering
 from tf_blade.debug.replay import replay
 from tf_blade.debug.search import all_failing, first_failing
 from tf_blade.debug.variants import Judge, variant
@@ -214,6 +214,10 @@ class _Bisector:
         cluster = dump.clusters[name]
         if cluster.is_lookup:
             culprit = self._blame_lookup(name)
+            columns = wrong_columns(dump, cluster, self._config.rtol, self._config.atol)
+            if columns:
+                culprit.nodes = columns
+                culprit.message += f"; columns that differ: {len(columns)}"
         else:
             culprit = self._blame_changes(cluster, group)
         culprit.replays = self._replays(dump, name)

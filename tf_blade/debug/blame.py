@@ -1,7 +1,8 @@
 """What is wrong with a cluster that is wrong before any change was made to its program.
 
 Either a lowering doesn't mean what TensorFlow's op does, or the code isn't what the program means.
-Both are found on the recorded inputs: the first tensor that differs, in order of computation.
+Both are found on the recorded inputs: the first tensor that differs, in order of computation. Of a
+fused lookup, it is those columns that differ.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tf_blade.compiler.lower import LOWERINGS, lower_graph
 from tf_blade.compiler.rewrite import RewriteLog, rewrite
 from tf_blade.config import Config
 from tf_blade.debug.alone import (
+    AloneLookup,
     Refused,
     all_tensors,
     compile_kernels,
@@ -26,7 +28,7 @@ from tf_blade.debug.alone import (
     run_executable,
     run_interpreter,
 )
-from tf_blade.dump.read import DumpedCluster
+from tf_blade.dump.read import Dump, DumpedCluster
 from tf_blade.graph.types import ARG
 from tf_blade.report import OutputCheck
 from tf_blade.steps import Steps
@@ -107,3 +109,25 @@ def wrong_code(
             if not check.ok:
                 return WrongCode(op, check)
     return None
+
+
+def wrong_columns(dump: Dump, cluster: DumpedCluster, rtol: float, atol: float) -> list[str]:
+    """Names of a lookup's columns that its code computes differently from TensorFlow."""
+    alone = AloneLookup(dump, cluster)
+    found: dict[str, None] = {}
+    for sample in cluster.samples:
+        try:
+            outputs = alone.compiled(cluster.arrays(sample))
+        except Refused:
+            continue
+        for i, (ours, theirs) in enumerate(zip(outputs, cluster.expected(sample), strict=True)):
+            width, columns = cluster.columns(i)
+            if ours.shape != theirs.shape or not width:
+                continue
+            ours, theirs = ours.reshape(-1, width), theirs.reshape(-1, width)
+            for name, offset, size in columns:
+                part = slice(offset, offset + size)
+                check = compare(name, sample.label, theirs[:, part], ours[:, part], rtol, atol)
+                if not check.ok:
+                    found[name] = None
+    return list(found)

@@ -87,6 +87,11 @@ class DumpedCluster:
     def outputs(self) -> list[Tensor]:
         return [_tensor(fact) for fact in self.facts["outputs"]]
 
+    def columns(self, output: int) -> tuple[int, list[tuple[str, int, int]]]:
+        """Of a lookup's output: the width of a row, and of each column name, place and width."""
+        fact = self.facts["outputs"][output]
+        return fact["width"], [tuple(column) for column in fact["columns"]]
+
     @property
     def constant_inputs(self) -> list[int]:
         """Numbers of the inputs that are the same tensor in every call."""

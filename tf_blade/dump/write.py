@@ -23,6 +23,7 @@ from tf_blade.dump.arrays import save_arrays
 from tf_blade.dump.subgraph import save_nodes
 from tf_blade.errors import DumpError
 from tf_blade.feature_column.raising import LookupCall
+from tf_blade.feature_column.spec import Lookup, Output
 from tf_blade.feature_column.text import encode
 from tf_blade.graph.graph import TensorRef
 from tf_blade.graph.shapes import Types
@@ -130,8 +131,12 @@ class DumpWriter:
             for i, (dtype, ref) in enumerate(zip(lookup.inputs, call.inputs, strict=False))
         ]
         outputs = [
-            _tensor(f"output_{i}", TensorRef(call.name, i), TensorInfo(tf.float32, None))
-            for i in range(len(lookup.outputs))
+            {
+                **_tensor(f"output_{i}", TensorRef(call.name, i), TensorInfo(tf.float32, None)),
+                "width": output.width,
+                "columns": _columns(lookup, output),
+            }
+            for i, output in enumerate(lookup.outputs)
         ]
         writer = ClusterWriter(self._folder / call.name)
         writer.write(layout.NODES, function)
@@ -195,6 +200,15 @@ def write_samples(
 def _tensor(name: str, ref: TensorRef, info: TensorInfo) -> dict[str, Any]:
     """An input or output: its name in the function, the model's tensor, what is known of it."""
     return {"name": name, "tensor": str(ref), "dtype": info.dtype.name, "shape": info.shape}
+
+
+def _columns(lookup: Lookup, output: Output) -> list[tuple[str, int, int]]:
+    """Name, place and width in each row of the columns that an output is made of."""
+    return [
+        (lookup.bags[part.bag].column or f"bag {part.bag}", part.offset, part.width)
+        for part in output.parts
+        if part.bag is not None
+    ]
 
 
 def _write_json(path: Path, content: object) -> None:
