@@ -43,7 +43,7 @@ def call(function, feeds: Feeds) -> list[np.ndarray] | Exception:
 
 
 @settings(
-    max_examples=3,
+    max_examples=2,
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],
