@@ -32,6 +32,7 @@ from tf_blade.dump.record import record_inputs
 from tf_blade.errors import DumpError
 from tf_blade.garbage import spared
 from tf_blade.inputs import read_inputs
+from tf_blade.just_in_time.switch import SWITCH
 from tf_blade.original import Original
 from tf_blade.progress import Progress, silent
 from tf_blade.report import CheckReport, OutputCheck, Report
@@ -98,6 +99,7 @@ class Bisection:
     dump: str = ""
 
 
+@SWITCH.paused()  # models are to run as they are
 def bisect(
     saved_model: str | os.PathLike[str],
     dump_dir: str | os.PathLike[str],

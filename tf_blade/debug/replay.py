@@ -20,6 +20,7 @@ from tf_blade.debug.alone import (
 from tf_blade.dump import layout
 from tf_blade.dump.read import Dump, DumpedCluster, Sample
 from tf_blade.errors import DumpError
+from tf_blade.just_in_time.switch import SWITCH
 from tf_blade.progress import Progress, silent
 from tf_blade.report import LatencyReport, OutputCheck
 from tf_blade.runner import Runner, first_line
@@ -70,6 +71,7 @@ class ClusterReplay:
         return all(sample.equal for sample in self.samples)
 
 
+@SWITCH.paused()  # TensorFlow's nodes are to run as they are
 def replay(
     dump: Dump,
     cluster: str | None = None,
