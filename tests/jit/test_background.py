@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import threading
 
@@ -79,6 +80,31 @@ def test_calls_from_many_threads_are_right_while_the_code_arrives(gate, tmp_path
     assert since.graphs == since.optimized == 18
     until(lambda: since.pending == 0)
     assert since.compiled == 2
+
+
+def test_a_thread_that_waits_for_its_code_holds_up_no_other(gate, config, tmp_path):
+    def slow(x):
+        return tf.nn.softmax(tf.exp(x * 0.6) * 2.0 + 1.0) * 3.0
+
+    def quick(x):
+        return tf.tanh(tf.exp(x * 0.8) * 2.0 + 1.0) * 3.0
+
+    compiler, opened = gate
+    x = tf.random.stateless_normal([5, 9], seed=(1, 2))
+    since = Since()
+    gated = tf_blade.Config(compiler=str(compiler), cache_dir=str(tmp_path / "cache"))
+    answers: list[tf.Tensor] = []
+    tf_blade.enable(wait=True, config=gated)
+    thread = threading.Thread(target=lambda: answers.append(tf.function(slow)(x)))
+    thread.start()
+    until(lambda: since.pending == 1)
+    tf_blade.enable(wait=True, config=dataclasses.replace(config, jobs=2))
+    np.testing.assert_allclose(tf.function(quick)(x), quick(x), rtol=1e-5)
+    assert since.compiled_calls == 1 and since.pending == 1 and answers == []
+    opened.touch()
+    thread.join()
+    np.testing.assert_allclose(answers[0], slow(x), rtol=1e-5)
+    assert since.compiled_calls == 2 and since.fallback_calls == {}
 
 
 def test_code_that_does_not_compile_leaves_the_original(tmp_path):

@@ -7,7 +7,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from tf_blade.compiler.build import Built, Compiler, build_one
@@ -52,9 +52,10 @@ class Executables:
         """Setting `stop` ends the compilers that run, and the threads."""
         self._bridge = bridge
         self._stop = stop
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._results: dict[str, str | None] = {}  # "" is success, None that it is to come
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._waiting: list[tuple[Collection[str], Callable[[], None]]] = []
         self._threads: list[threading.Thread] = []
 
     def want(self, sources: Mapping[str, str], compiler: Compiler, config: Config) -> None:
@@ -62,7 +63,7 @@ class Executables:
 
         Raises: TooMany, and then compiles none.
         """
-        with self._changed:
+        with self._lock:
             new = [key for key in sources if key not in self._results]
             if len(self._results) + len(new) > MAX_EXECUTABLES:
                 raise TooMany
@@ -76,18 +77,18 @@ class Executables:
         for key in new:
             self._jobs.put(_Job(key, sources[key], compiler, config))
 
-    def wait(self, keys: Collection[str]) -> None:
-        """Returns when all of them are there or have failed, or the process ends."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._stop.is_set() or all(self._results[k] is not None for k in keys)
-            )
+    def when_done(self, keys: Collection[str], action: Callable[[], None]) -> None:
+        """Calls `action` once all of them are there or have failed: at once, or from a thread that
+        compiles."""
+        with self._lock:
+            if not self._done(keys):
+                self._waiting.append((keys, action))
+                return
+        action()
 
     def end(self, seconds: float) -> None:
         """Once `stop` is set: waits for the compilers to end, so long at most."""
         until = time.monotonic() + seconds
-        with self._changed:
-            self._changed.notify_all()
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:
@@ -95,7 +96,7 @@ class Executables:
 
     def counts(self) -> Counts:
         """What has become of all so far."""
-        with self._changed:
+        with self._lock:
             results = list(self._results.values())
         return Counts(
             compiled=results.count(""),
@@ -114,9 +115,15 @@ class Executables:
                 error = f"{type(problem).__name__}: {problem}"
             if error:
                 self._bridge.fail(job.key, f"it did not compile: {error}")
-            with self._changed:
+            with self._lock:
                 self._results[job.key] = error
-                self._changed.notify_all()
+                ready = [action for keys, action in self._waiting if self._done(keys)]
+                self._waiting = [item for item in self._waiting if not self._done(item[0])]
+            for action in ready:
+                action()
+
+    def _done(self, keys: Collection[str]) -> bool:
+        return all(self._results[key] is not None for key in keys)
 
     def _compile(self, job: _Job) -> str:
         """Compiles and hands over; returns why it failed, or ""."""

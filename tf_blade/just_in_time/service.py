@@ -133,40 +133,43 @@ class _Service:
             message = self._bridge.next()
             if message is None:
                 return
-            answer = b""
             try:
-                answer = self._answer(message)
+                self._answer(message)
             except Exception as error:  # never in the user's call
-                reason = f"{type(error).__name__} inside tf-blade: {error}"
-                if self._book.add_left_alone(reason):
-                    _log.warning(
-                        "tf-blade leaves graph '%s' to TensorFlow: %s. Said once; "
-                        "tf_blade.jit_stats() has the numbers.",
-                        message.facts["id"][0],
-                        reason,
-                        exc_info=_log.isEnabledFor(logging.DEBUG),
-                    )
-            finally:
-                self._bridge.answer(message, answer)
+                self._leave_alone(
+                    message, f"{type(error).__name__} inside tf-blade: {error}", error
+                )
 
-    def _answer(self, message: Message) -> bytes:
+    def _answer(self, message: Message) -> None:
+        """Answers, or sees to it that the last compiler does that it waits for."""
         options = self.options
-        if options is None:
-            return b""  # switched off since it was sent
+        if options is None:  # switched off since it was sent
+            return self._bridge.answer(message)
         try:
             found = self._compile(message, options)
             self._executables.want(found.sources, options.compiler, options.config)
         except LeftAlone as reason:
-            self._book.add_left_alone(str(reason))
-            return b""
+            return self._leave_alone(message, str(reason))
         except TooMany:
-            self._book.add_left_alone(f"the process holds {MAX_EXECUTABLES} executables")
-            return b""
-        if options.wait:
-            self._bridge.take_time(message)
-            self._executables.wait(found.sources)
+            return self._leave_alone(message, f"the process holds {MAX_EXECUTABLES} executables")
         self._book.add_compiled(found.clusters, found.lookups, found.labels)
-        return found.edited
+        answer = partial(self._bridge.answer, message, found.edited)
+        if not options.wait:
+            return answer()
+        self._bridge.take_time(message)
+        self._executables.when_done(found.sources, answer)
+
+    def _leave_alone(self, message: Message, reason: str, error: Exception | None = None) -> None:
+        """Answers that the graph stays as it is. An error is said in the log, once."""
+        if self._book.add_left_alone(reason) and error is not None:
+            _log.warning(
+                "tf-blade leaves graph '%s' to TensorFlow: %s. Said once; tf_blade.jit_stats() has "
+                "the numbers.",
+                message.facts["id"][0],
+                reason,
+                exc_info=error if _log.isEnabledFor(logging.DEBUG) else None,
+            )
+        self._bridge.answer(message)
 
     def _compile(self, message: Message, options: _Options) -> CompiledGraph:
         received = receive(message)
