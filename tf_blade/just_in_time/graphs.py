@@ -132,7 +132,6 @@ def receive(message: Message) -> ReceivedGraph:
     original = dict(graph.nodes)
     pinned = {name for name in message.facts["keep"] if name in graph.nodes}
     pinned -= {node.name for node in results}
-    targets = {name for name in message.facts["fetch"] if name in pinned and not results}
     if results:
         graph.name = message.facts["id"][0]
         graph.remove(node.name for node in results)
@@ -141,9 +140,11 @@ def receive(message: Message) -> ReceivedGraph:
         takes_lookups = True
     else:
         graph.outputs = [(str(ref), ref) for ref in fetched]
-        pinned -= {ref.node for ref in fetched}
+        named = {ref.node for ref in fetched}
+        pinned -= named
         # In a main graph the passes keep what the fetched tensors need, and nothing else.
-        takes_lookups = not effects and targets <= {ref.node for ref in fetched}
+        run = {parse_tensor_name(name).node for name in message.facts["fetch"]}
+        takes_lookups = not effects and run <= named
     return ReceivedGraph(
         _plain_name(message.facts["id"][0]) if results else "session",
         graph,
@@ -200,7 +201,7 @@ def _fetched(graph: Graph, names: list[str]) -> list[TensorRef]:
 
 
 def _plain_name(function: str) -> str:
-    """ "f" of "__inference_f_123": what a second trace has in common with the first."""
+    """What a second trace has in common with the first: of "__inference_f_123", "f"."""
     name = function.removeprefix("__").partition("_")[2] or function
     return name.rstrip("0123456789").rstrip("_") or function
 
