@@ -6,7 +6,8 @@
     steps.made        # the first seven changes, each with what stood there before and after
 
 The stages make their changes in a fixed order, and a change doesn't depend on those after it, so
-the first seven are the same whatever the limit is. That is what lets `tf-blade bisect` halve them.
+the first seven are the same whatever the limit is. That is what lets `tf-blade bisect` halve them,
+and, once a wrong one is found, look for others without its kind.
 """
 
 from __future__ import annotations
@@ -51,16 +52,18 @@ class Steps:
 
     Attributes:
       limit: how many may be made. None: all.
+      without: (stage, rule) pairs of changes that may not be made, and don't count.
       made: those that were, in order.
     """
 
     limit: int | None = None
+    without: frozenset[tuple[Stage, str]] = frozenset()
     made: list[Step] = field(default_factory=list)
 
     def allow(self, stage: Stage, rule: str, describe: Callable[[], Description]) -> bool:
         """Whether the change may be made. The caller makes it if so: it is recorded now."""
         number = len(self.made) + 1
-        if self.limit is not None and number > self.limit:
+        if (self.limit is not None and number > self.limit) or (stage, rule) in self.without:
             return False
         before, after, nodes = describe()
         self.made.append(Step(number, stage, rule, before, after, nodes))

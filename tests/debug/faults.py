@@ -18,17 +18,24 @@ from tf_blade.feature_column import raising
 from tf_blade.passes import pipeline as passes
 
 
-def rewrite(patch: pytest.MonkeyPatch, node: str, kind: str = "max", becomes: str = "min") -> None:
-    """A rule that turns one op into another, at one TensorFlow node."""
+def rewrite(
+    patch: pytest.MonkeyPatch,
+    node: str,
+    kind: str = "max",
+    becomes: str = "min",
+    name: str = "wrong_rule",
+) -> None:
+    """A rule of this name that turns one op into another, at one TensorFlow node."""
     wrong = RuleSet("wrong")
 
     def at_node(v: Any) -> bool:
         return v.op.source == node
 
-    @wrong.rule(op(kind, value("a"), value("b"), test=at_node))
-    def wrong_rule(m):
+    def function(m: Any) -> Any:
         return m.make(becomes, [m.a, m.b])
 
+    function.__name__ = name
+    wrong.rule(op(kind, value("a"), value("b"), test=at_node))(function)
     step = rewrites.Pass("wrong", wrong.apply)
     patch.setattr(rewrites, "PIPELINE", (*rewrites.PIPELINE, step))
 

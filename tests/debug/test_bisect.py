@@ -41,8 +41,8 @@ def test_a_wrong_rewrite_is_found(
     assert "= max(" in culprit.step.before and "= min(" in culprit.step.after
     assert "'wrong_rule'" in culprit.message
     # One for a first look, one with no cluster, two for three clusters, one for those that are
-    # left, two to be sure of the ends, and the halving of some ten changes.
-    assert found.tries <= 12
+    # left, two to be sure of the ends, the halving of some ten changes, and one without its kind.
+    assert found.tries <= 13
     # The dump shows the same: wrong against TensorFlow, but what the rewritten program says.
     assert culprit.replays
     (alone,) = replay(read_dump(found.dump), culprit.cluster)
@@ -102,6 +102,21 @@ def test_two_bugs_in_two_clusters_are_both_found(
     assert found.status == "differs"
     kinds = {culprit.cluster: culprit.kind for culprit in found.culprits}
     assert kinds == {"blade_cluster_0": "lowering", "blade_cluster_1": "rewrite"}
+
+
+def test_two_bugs_in_one_cluster_are_both_found(
+    three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.rewrite(monkeypatch, "middle")
+    faults.rewrite(monkeypatch, "add_1", "add", "sub", name="wrong_sum")
+    found = bisect(three_parts, tmp_path / "dump", config=quick)
+    assert [(c.cluster, c.kind, c.nodes) for c in found.culprits] == [
+        ("blade_cluster_1", "rewrite", ["middle"]),
+        ("blade_cluster_1", "rewrite", ["add_1"]),
+    ]
+    rules = [culprit.step.rule for culprit in found.culprits if culprit.step]
+    assert rules == ["wrong_rule", "wrong_sum"]
+    assert found.culprits[1].message.endswith("; so it does without the kind of change above")
 
 
 def test_a_wrong_graph_pass_is_found(

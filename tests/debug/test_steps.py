@@ -17,7 +17,7 @@ from tf_blade.compiler.ir.parser import parse
 from tf_blade.compiler.ir.program import Program
 from tf_blade.compiler.ir.verifier import verify
 from tf_blade.compiler.rewrite import RewriteLog, rewrite
-from tf_blade.steps import Steps
+from tf_blade.steps import Stage, Steps
 
 COUNT = 24
 
@@ -41,9 +41,11 @@ def random_programs(number: int, count: int) -> list[Case]:
     return found
 
 
-def compiled(text: str, limit: int | None) -> tuple[str, Steps]:
+def compiled(
+    text: str, limit: int | None, without: frozenset[tuple[Stage, str]] = frozenset()
+) -> tuple[str, Steps]:
     """The source of a program with its first changes made, and which these were."""
-    steps = Steps(limit)
+    steps = Steps(limit, without)
     result: Program = parse(text)
     rewrite(result, RewriteLog(steps=steps))
     verify(result)
@@ -54,20 +56,26 @@ def test_programs_stopped_after_some_changes_give_the_references_answers():
     sources, tried = [], []
     for i, case in enumerate(random_programs(77, COUNT)):
         text = str(case.program)
-        total = len(compiled(text, None)[1].made)
+        made = compiled(text, None)[1].made
         # None, all, and a place between that differs from program to program.
-        for limit in dict.fromkeys([0, total * (i % 5) // 5, total]):
+        for limit in dict.fromkeys([0, len(made) * (i % 5) // 5, len(made)]):
             sources.append(compiled(text, limit)[0])
-            tried.append((case, limit))
+            tried.append((case, f"limit {limit}"))
+        # Every second kind of change.
+        without = frozenset(list(dict.fromkeys((s.stage, s.rule) for s in made))[i % 2 :: 2])
+        source, steps = compiled(text, None, without)
+        assert not without & {(step.stage, step.rule) for step in steps.made}
+        sources.append(source)
+        tried.append((case, f"without {sorted(without)}"))
     answered = 0
-    for (case, limit), host in zip(tried, compile_batch(sources), strict=True):
+    for (case, what), host in zip(tried, compile_batch(sources), strict=True):
         expected = case.expected()
         if expected is None:
             continue
         try:
             got = host.run(case.inputs, [v.type.dtype for v in case.program.results])
         except Refused as refusal:
-            pytest.fail(f"limit {limit} refuses ({refusal.reason}) what the reference does: {case}")
+            pytest.fail(f"{what} refuses ({refusal.reason}) what the reference answers: {case}")
         case.check(got)
         answered += 1
     assert answered > len(tried) // 2

@@ -14,7 +14,6 @@ import os
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,10 +37,10 @@ from tf_blade.progress import Progress, silent
 from tf_blade.report import CheckReport, OutputCheck, Report
 from tf_blade.runner import Runner
 from tf_blade.sources import Source, open_source
-from tf_blade.steps import Step, Steps
+from tf_blade.steps import Stage, Step, Steps
 from tf_blade.trial import require_survival
 
-# Wrong clusters that are looked for; the others may well have the same cause.
+# Wrong clusters, and wrong changes in each, that are looked for: more may well have one cause.
 MOST_CULPRITS = 8
 
 Status = Literal["equal", "random", "differs", "not possible"]
@@ -202,7 +201,11 @@ class _Bisector:
         if self._fails([]):
             return [self._blame_passes()]
         groups, _ = all_failing(units, self._fails, MOST_CULPRITS)
-        return [self._investigate(name, group, dump) for group in groups for name in group]
+        found: list[Culprit] = []
+        for group in groups:
+            for name in group:
+                found += self._investigate(name, group, dump)
+        return found
 
     def _fails(
         self, enabled: Collection[str], executables: Mapping[str, bytes] | None = None
@@ -212,21 +215,23 @@ class _Bisector:
         with variant(self._optimized, enabled, executables or {}) as folder:
             return self._judge.fails(folder)
 
-    def _investigate(self, name: str, group: Sequence[str], dump: Dump) -> Culprit:
+    def _investigate(self, name: str, group: Sequence[str], dump: Dump) -> list[Culprit]:
         cluster = dump.clusters[name]
         if cluster.is_lookup:
-            culprit = self._blame_lookup(name)
+            found = [self._blame_lookup(name)]
             columns = wrong_columns(dump, cluster, self._config.rtol, self._config.atol)
             if columns:
-                culprit.nodes = columns
-                culprit.message += f"; columns that differ: {len(columns)}"
+                found[0].nodes = columns
+                found[0].message += f"; columns that differ: {len(columns)}"
         else:
-            culprit = self._blame_changes(cluster, group)
-        culprit.replays = self._replays(dump, name)
-        culprit.cluster = name
-        culprit.nodes = culprit.nodes or cluster.nodes
-        culprit.together_with = [other for other in group if other != name]
-        return culprit
+            found = self._blame_changes(cluster, group)
+        replays = self._replays(dump, name)
+        for culprit in found:
+            culprit.cluster = name
+            culprit.replays = replays
+            culprit.nodes = culprit.nodes or cluster.nodes
+            culprit.together_with = [other for other in group if other != name]
+        return found
 
     def _replays(self, dump: Dump, name: str) -> bool:
         try:
@@ -237,37 +242,38 @@ class _Bisector:
 
     # -- changes in a cluster -------------------------------------------------------------
 
-    def _blame_changes(self, cluster: DumpedCluster, group: Sequence[str]) -> Culprit:
-        fails = partial(self._fails_after, cluster, group)
-        count = len(cluster.steps)
-        if not fails(count):
-            return Culprit(
+    def _blame_changes(self, cluster: DumpedCluster, group: Sequence[str]) -> list[Culprit]:
+        """The first change that makes the answers wrong, the first one without its kind, …"""
+        if self._fails_after(cluster, group, Steps(limit=0)):
+            return [self._blame_base(cluster)]
+        found: list[Culprit] = []
+        without: frozenset[tuple[Stage, str]] = frozenset()
+        while len(found) < MOST_CULPRITS:
+            every = Steps(without=without)
+            if not self._fails_after(cluster, group, every):
+                break
+            steps = every.made
+
+            def fails(count: int, without: frozenset[tuple[Stage, str]] = without) -> bool:
+                return self._fails_after(cluster, group, Steps(count, without))
+
+            step = steps[first_failing(len(steps), fails) - 1]
+            found.append(_wrong_change(step, len(steps), bool(without)))
+            without |= {(step.stage, step.rule)}
+        return found or [
+            Culprit(
                 "unknown",
                 "compiled again the cluster gives right answers: its code isn't the same each "
                 "time, or the kernel cache held something else",
             )
-        if fails(0):
-            return self._blame_base(cluster)
-        step = cluster.steps[first_failing(count, fails) - 1]
-        made = {
-            "rewrite": f"the rewrite '{step.rule}' (change {step.number} of {count})",
-            "inline": f"computing a {step.rule} where it is read (change {step.number} of {count})",
-            "fuse": f"fusing two kernels into a {step.rule} (change {step.number} of {count})",
-        }
-        message = f"{made[step.stage]} makes the answers wrong"
-        return Culprit(step.stage, message, nodes=_names(step.nodes), step=step)
+        ]
 
-    def _fails_after(self, cluster: DumpedCluster, group: Sequence[str], changes: int) -> bool:
-        """Whether the model is wrong when only the first changes to the cluster are made."""
+    def _fails_after(self, cluster: DumpedCluster, group: Sequence[str], steps: Steps) -> bool:
+        """Whether the model is wrong when only some changes to the cluster are made."""
         compiled = compile_function(
-            cluster.function,
-            cluster.types,
-            cluster.name,
-            cluster.constant_inputs,
-            Steps(limit=changes),
+            cluster.function, cluster.types, cluster.name, cluster.constant_inputs, steps
         )
-        config = only_for_this_machine(self._config)
-        executable = compile_kernels(compiled.source, config)
+        executable = compile_kernels(compiled.source, only_for_this_machine(self._config))
         return self._fails(group, {cluster.name: executable})
 
     def _blame_base(self, cluster: DumpedCluster) -> Culprit:
@@ -333,6 +339,17 @@ class _Bisector:
         folder = self._run_passes(Steps(limit=count))
         with variant(folder, []) as edited:
             return self._judge.fails(edited)
+
+
+def _wrong_change(step: Step, count: int, not_the_first: bool) -> Culprit:
+    what = {
+        "rewrite": f"the rewrite '{step.rule}'",
+        "inline": f"computing a {step.rule} where it is read",
+        "fuse": f"fusing two kernels into a {step.rule}",
+    }[step.stage]
+    once = "; so it does without the kind of change above" if not_the_first else ""
+    message = f"{what} (change {step.number} of {count}) makes the answers wrong{once}"
+    return Culprit(step.stage, message, nodes=_names(step.nodes), step=step)
 
 
 def _names(source: str) -> list[str]:

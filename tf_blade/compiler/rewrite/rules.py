@@ -323,7 +323,6 @@ class _Sweep:
                         continue
                     if self.log.allow(rule.name, partial(match.describe, outcome)):
                         return match, outcome
-                    return None
                 if isinstance(outcome, Decline):
                     self.log.declined[rule.name, outcome.reason] += 1
         return None
