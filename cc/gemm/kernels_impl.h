@@ -70,16 +70,41 @@ BLADE_INLINE T Finish(T x, T old, T bias, const Epilogue<T>& epilogue) {
   return x;
 }
 
+template <typename Vector, typename T>
+BLADE_INLINE Vector At(const T* from, BladeInt i) {
+  Vector value;
+  __builtin_memcpy(&value, from + i, sizeof(value));
+  return value;
+}
+
+// Finishes and stores elements [j, n) of a row as long as a whole Vector fits; returns what is
+// left.
+template <typename Vector, typename T>
+BLADE_INLINE BladeInt StorePart(const Epilogue<T>& epilogue, const T* values, BladeInt j,
+                                BladeInt n, T* c) {
+  constexpr BladeInt kWidth = sizeof(Vector) / sizeof(T);
+  for (; j + kWidth <= n; j += kWidth) {
+    Vector x = At<Vector>(values, j);
+    if (epilogue.accumulate) x += At<Vector>(c, j);
+    if (epilogue.bias != nullptr) x += At<Vector>(epilogue.bias, j);
+    if (epilogue.relu) x = x < Vector{} ? Vector{} : x;
+    __builtin_memcpy(c + j, &x, sizeof(x));
+  }
+  return j;
+}
+
 // Finishes and stores tiles that are not a whole panel wide, from a copy of their accumulators.
 // Out of line: it is rare, and would be most of every kernel's code.
 template <typename T>
 __attribute__((noinline)) void StorePartialTile(const Tile<T>& t, const T* values, int rows,
                                                 int width) {
   const Epilogue<T>& epilogue = t.epilogue;
-  for (int i = 0; i < rows; ++i) {
+  for (int i = 0; i < rows; ++i, values += width) {
     T* c = t.c + i * t.ldc;
-    for (BladeInt j = 0; j < t.n; ++j) {
-      c[j] = Finish(values[i * width + j], epilogue.accumulate ? c[j] : T(0),
+    BladeInt j = StorePart<Vec<T>>(epilogue, values, 0, t.n, c);
+    j = StorePart<Quad<T>>(epilogue, values, j, t.n, c);
+    for (; j < t.n; ++j) {
+      c[j] = Finish(values[j], epilogue.accumulate ? c[j] : T(0),
                     epilogue.bias != nullptr ? epilogue.bias[j] : T(0), epilogue);
     }
   }

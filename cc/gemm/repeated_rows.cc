@@ -15,7 +15,7 @@ bool Same(const void* a, const void* b) {
   return ((x[0] ^ y[0]) | (x[1] ^ y[1])) == 0;
 }
 
-constexpr BladeInt kFewestRows = 16;
+constexpr BladeInt kFewestRows = 16, kFewestColumns = 64;  // of A
 
 // The rest is packed anew, which takes as long as a few rows of the product.
 bool Pays(BladeInt same, BladeInt k, BladeInt m) { return same > 0 && same * m >= 8 * k; }
@@ -51,7 +51,9 @@ bool RepeatedRows<T>::Find(const TypedGemm<T>& gemm, const GemmHost& host) {
   const BladeInt m = gemm.gemm.m;
   k_ = gemm.gemm.k, same_ = 0, n_runs_ = 0;
   n_units_ = static_cast<int>(std::min<BladeInt>(k_ / kUnit, kMaxUnits));
-  if (gemm.gemm.batch > 1 || gemm.a_k != 1 || m < kFewestRows) return false;
+  if (gemm.gemm.batch > 1 || gemm.a_k != 1 || m < kFewestRows || k_ < kFewestColumns) {
+    return false;
+  }
   for (int unit = 0; unit < n_units_; ++unit) {
     may_be_same_[unit].store(true, std::memory_order_relaxed);
   }

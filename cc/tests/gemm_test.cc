@@ -167,7 +167,7 @@ TEST(Columns_of_a_that_are_the_same_in_all_rows_are_computed_once) {
   int i = 0;
   for (const BladeInt m : {2, 15, 16, 37, 150, 300}) {
     for (const BladeInt n : {1, 20, 32, 33, 100}) {
-      for (const BladeInt k : {1, 20, 130, 700}) {
+      for (const BladeInt k : {20, 64, 130, 700}) {
         for (const double same : {0.05, 0.5, 0.9, 1.0}) {
           ++i;
           const Case c = {1 + i % 2, m,         n,          k,          i % 13 == 0, i % 3 == 0,

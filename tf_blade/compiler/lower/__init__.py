@@ -3,6 +3,7 @@
 from tf_blade.compiler.lower import (
     blocks,
     comparison,
+    convolutions,
     einsum,
     elementwise,
     gradients,
@@ -27,6 +28,7 @@ __all__ = [
     "LOWERINGS",
     "blocks",
     "comparison",
+    "convolutions",
     "einsum",
     "elementwise",
     "gradients",
