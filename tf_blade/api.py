@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from tf_blade import library, machine
 from tf_blade.check import FeedPlan, check, excuse_random_outputs, plan_feeds
 from tf_blade.config import Config
-from tf_blade.errors import ConfigError, MismatchError
+from tf_blade.errors import ConfigError, InputError, MismatchError
 from tf_blade.garbage import give_back, rarely_collected
 from tf_blade.inputs import FeedSet, read_inputs
 from tf_blade.just_in_time.switch import SWITCH
@@ -26,6 +26,7 @@ from tf_blade.output_dir import atomic_output, check_output
 from tf_blade.progress import Progress, silent
 from tf_blade.report import LARGE_PROTO_BYTES, REPORT_FILE, CheckReport, Report, SignatureReport
 from tf_blade.runner import Model, first_line
+from tf_blade.signatures import was_optimized
 from tf_blade.sources import Source, open_source
 from tf_blade.timing import worth_keeping
 from tf_blade.trial import require_survival
@@ -266,6 +267,8 @@ class _Job:
 
         assert self.config.dump_dir is not None
         try:
+            if was_optimized(self.source.directory):
+                raise InputError("the model was optimised before, make a dump of the original")
             dump = read_dump(self.config.dump_dir)
             record_inputs(staging, self.original.tags, plans, dump, self.progress)
         except Exception as error:  # what the dump lacks doesn't make the model worse

@@ -47,16 +47,20 @@ def load_ops_for(directory: str | os.PathLike[str]) -> None:
 
     Raises RuntimeLibraryError if it is needed and can't be loaded.
     """
+    if was_optimized(directory):
+        library.load_ops()
+
+
+def was_optimized(directory: str | os.PathLike[str]) -> bool:
+    """Whether the SavedModel in the folder has our ops. False if there is none."""
     try:
         with (
             open(os.path.join(directory, "saved_model.pb"), "rb") as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
         ):
-            needed = any(data.find(op) >= 0 for op in (b"BladeCluster", b"BladeLookup"))
+            return any(data.find(op) >= 0 for op in (b"BladeCluster", b"BladeLookup"))
     except (OSError, ValueError):
-        return  # missing or empty: the reader says so
-    if needed:
-        library.load_ops()
+        return False  # missing or empty: the reader says so
 
 
 def computation(signature: Signature) -> tuple[str, ...]:

@@ -67,6 +67,13 @@ def three_dump(three_parts: Path, tmp_path_factory: pytest.TempPathFactory) -> D
     return dumped(three_parts, tmp_path_factory.mktemp("dumps") / "three", QUICK)
 
 
+@pytest.fixture(scope="session")
+def three_optimized(three_parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "three_optimized"
+    tf_blade.optimize(three_parts, folder, config=QUICK)
+    return folder
+
+
 @pytest.fixture
 def copy(three_dump: Dump, tmp_path: Path) -> Path:
     """A dump to break."""

@@ -123,6 +123,7 @@ def test_inspect_shows_the_trace_and_writes_a_page(
         (["replay", "OTHER_VERSION"], "DumpError", "this tf-blade reads format 1"),
         (["bisect", "/no/such"], "SavedModelError", "does not exist"),
         (["bisect", "MODEL", "--inputs", "/no/such.npz"], "InputError", "does not exist"),
+        (["bisect", "OPTIMIZED"], "InputError", "was optimised before"),
         (["bisect", "MODEL", "--signature", "nope"], "SignatureError", "no signature 'nope'"),
         (["bisect", "MODEL", "--atol", "-1"], "ConfigError", "atol"),
         (["bisect", "MODEL", "--dump", "FILE"], "DumpError", "can't write the dump"),
@@ -133,13 +134,26 @@ def test_inspect_shows_the_trace_and_writes_a_page(
     ],
 )
 def test_wrong_usage_is_exit_code_2_and_one_message(
-    run, three_parts: Path, copy: Path, tmp_path: Path, arguments, kind: str, message: str
+    run,
+    three_parts: Path,
+    three_optimized: Path,
+    copy: Path,
+    tmp_path: Path,
+    arguments,
+    kind: str,
+    message: str,
 ):
     (tmp_path / "file").write_text("")
     other = tmp_path / "other"
     other.mkdir()
     (other / layout.DUMP).write_text('{"format": 2, "tf_blade": "9.0"}')
-    names = {"MODEL": three_parts, "DUMP": copy, "FILE": tmp_path / "file", "OTHER_VERSION": other}
+    names = {
+        "MODEL": three_parts,
+        "OPTIMIZED": three_optimized,
+        "DUMP": copy,
+        "FILE": tmp_path / "file",
+        "OTHER_VERSION": other,
+    }
     argv = [names.get(a, a) for a in arguments]
     before = sorted(tmp_path.rglob("*"))
     code, out, err = run(*argv)

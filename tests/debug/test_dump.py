@@ -17,6 +17,7 @@ from tests.debug import faults
 from tests.debug.conftest import FEEDS, QUICK, dumped
 from tf_blade.compiler.fuse import plan
 from tf_blade.compiler.ir.parser import parse
+from tf_blade.compiler.lower import LOWERINGS
 from tf_blade.compiler.schedule import schedule
 from tf_blade.config import Config
 from tf_blade.dump import layout, record
@@ -129,6 +130,21 @@ def test_recording_is_nothing_that_the_report_tells(
     config = dataclasses.replace(quick, dump_dir=str(tmp_path / "dump"))
     report = tf_blade.optimize(three_parts, config=config).report
     assert report.warnings == [] and report.fallbacks == {}
+
+
+def test_of_a_model_that_was_optimised_before_nothing_is_recorded(
+    three_parts: Path, tmp_path: Path, quick: Config
+):
+    """Its own clusters have the names of the new ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        for op in ("Softmax", "Neg"):
+            patch.delitem(LOWERINGS, op)
+        tf_blade.optimize(three_parts, tmp_path / "once", config=quick)
+    config = dataclasses.replace(quick, dump_dir=str(tmp_path / "dump"))
+    report = tf_blade.optimize(tmp_path / "once", config=config).report
+    assert report.cluster_count
+    assert any("was optimised before" in warning for warning in report.warnings)
+    assert not list(tmp_path.rglob("*.npz"))
 
 
 def test_a_dry_run_leaves_a_dump_without_inputs(three_parts: Path, tmp_path: Path):

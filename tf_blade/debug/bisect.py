@@ -28,7 +28,7 @@ from tf_blade.debug.search import all_failing, first_failing
 from tf_blade.debug.variants import Judge, variant
 from tf_blade.dump.read import Dump, DumpedCluster, read_dump
 from tf_blade.dump.record import record_inputs
-from tf_blade.errors import DumpError
+from tf_blade.errors import DumpError, InputError
 from tf_blade.garbage import spared
 from tf_blade.inputs import read_inputs
 from tf_blade.just_in_time.switch import SWITCH
@@ -36,6 +36,7 @@ from tf_blade.original import Original
 from tf_blade.progress import Progress, silent
 from tf_blade.report import CheckReport, OutputCheck, Report
 from tf_blade.runner import Runner
+from tf_blade.signatures import was_optimized
 from tf_blade.sources import Source, open_source
 from tf_blade.steps import Stage, Step, Steps
 from tf_blade.trial import require_survival
@@ -116,11 +117,16 @@ def bisect(
       config: as for `optimize`; rtol and atol say what is wrong.
       inputs, signatures: as for `optimize`.
 
-    Raises as `optimize` does on bad input, DumpError if the dump can't be written.
+    Raises as `optimize` does on bad input, InputError for a model that was optimised before,
+    DumpError if the dump can't be written.
     """
     config = dataclasses.replace(config or Config(), dump_dir=os.fspath(dump_dir))
     with open_source(saved_model) as source, spared():
         known = Original.read(source.directory, config.tags, signatures)
+        if was_optimized(source.directory):
+            raise InputError(
+                f"'{source.directory}' was optimised before: bisect the model it was made from."
+            )
         config = dataclasses.replace(config, tags=known.tags)
         given = {} if inputs is None else read_inputs(inputs, known.signatures)
         if known.risky:
