@@ -219,6 +219,10 @@ def _look_up(known: Mapping[str, str], name: str, what: str) -> str:
     for candidate in (name, name.split(":")[0]):
         if candidate in known:
             return known[candidate]
+    # What becomes an argument of a function is in lower case.
+    found = {key for other, key in known.items() if other.lower() == name.lower()}
+    if len(found) == 1:
+        return found.pop()
     raise PeerError(f"the converted model has an {what} '{name}' that the signature hasn't")
 
 

@@ -187,7 +187,7 @@ def test_a_converters_names_are_the_signatures(folder):
     case = cases.read_case(folder / "dense")
     names = peers._Names(case)
     assert names.input("serving_default_x:0") == names.input("x") == "x"
-    assert names.output("largest") == "largest"
+    assert names.output("largest") == names.output("Largest") == "largest"
     with pytest.raises(peers.PeerError, match="an output 'z'"):
         names.output("z")
 

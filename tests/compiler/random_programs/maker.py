@@ -175,7 +175,7 @@ class Maker:
             limit = float(np.iinfo(dtype.numpy).max)
             # Unsigned numbers wrap below zero too.
             return Fact(fact.bound if dtype.is_signed and fact.bound <= limit else limit + 1)
-        if fact.error == 0 and fact.bound * 2.0**fact.grain < 2 ** BITS[dtype]:
+        if ulps == 0 or (fact.error == 0 and fact.bound * 2.0**fact.grain < 2 ** BITS[dtype]):
             return fact
         error = fact.error + ulps * EPSILON[dtype] * (fact.bound + 2.0**-20)
         return Fact(fact.bound, error)
