@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+import tf_blade
 from tests.debug import faults
 from tests.debug.conftest import FEEDS
 from tf_blade.config import Config
+from tf_blade.debug import bisect as bisecting
 from tf_blade.debug.bisect import Bisection, Culprit, bisect
 from tf_blade.debug.replay import replay
 from tf_blade.dump.read import read_dump
@@ -117,6 +119,22 @@ def test_two_bugs_in_one_cluster_are_both_found(
     rules = [culprit.step.rule for culprit in found.culprits if culprit.step]
     assert rules == ["wrong_rule", "wrong_sum"]
     assert found.culprits[1].message.endswith("; so it does without the kind of change above")
+
+
+def test_code_that_does_not_compile_halfway_is_no_culprit(
+    three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.rewrite(monkeypatch, "middle")
+    right, asked = bisecting.compile_kernels, []
+
+    def fails_at_first(source: str, config: Config) -> bytes:
+        asked.append(source)
+        if len(asked) == 1:  # without any change
+            raise tf_blade.DumpError("the kernels don't compile")
+        return right(source, config)
+
+    monkeypatch.setattr(bisecting, "compile_kernels", fails_at_first)
+    assert only(bisect(three_parts, tmp_path / "dump", config=quick)).nodes == ["middle"]
 
 
 def test_a_wrong_graph_pass_is_found(
