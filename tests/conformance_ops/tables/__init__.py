@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.conformance_ops.behaviour import Behaviour
-from tests.conformance_ops.tables import arithmetic, making, matrices, picking, reductions, shapes
+from tests.conformance_ops.tables import (
+    arithmetic,
+    making,
+    matrices,
+    picking,
+    reductions,
+    shapes,
+    sparse,
+)
 
 TABLES: dict[str, Sequence[Behaviour]] = {
     "arithmetic": arithmetic.ROWS,
@@ -14,4 +22,5 @@ TABLES: dict[str, Sequence[Behaviour]] = {
     "picking": picking.ROWS,
     "reductions": reductions.ROWS,
     "shapes": shapes.ROWS,
+    "sparse": sparse.ROWS,
 }
