@@ -333,7 +333,8 @@ class _Job:
         if not self.config.allow_mismatch:
             raise MismatchError(
                 f"the optimised model's answers differ: {message}. Nothing was written. "
-                "Set allow_mismatch=True (--allow-mismatch) to write it all the same.",
+                "'tf-blade bisect' finds out why (docs/debugging.md). Set allow_mismatch=True "
+                "(--allow-mismatch) to write it all the same.",
                 report,
             )
         report.warnings.append(f"MISMATCH, written because it was allowed: {message}.")
