@@ -105,9 +105,14 @@ absl::Status CallInputs::LookUp(OpKernelContext* ctx, std::vector<RefCountPtr<Va
   found->resize(variables_.size());
   {
     tensorflow::tf_shared_lock lock(mutex_);
+    // Locks and counts of references are taken one after the other: each would wait for memory.
+    for (const Known& known : known_) {
+      __builtin_prefetch(known.address, 1);
+      __builtin_prefetch(static_cast<const char*>(known.address) + 64, 1);
+    }
     bool all = known_.size() == found->size();
     for (size_t i = 0; all && i < known_.size(); ++i) {
-      (*found)[i] = known_[i].GetNewRef();
+      (*found)[i] = known_[i].variable.GetNewRef();
       all = (*found)[i] != nullptr;
     }
     if (all) return absl::OkStatus();
@@ -116,7 +121,9 @@ absl::Status CallInputs::LookUp(OpKernelContext* ctx, std::vector<RefCountPtr<Va
   TF_RETURN_IF_ERROR(ctx->resource_manager()->LookupMany<Var>(variables_, found));
   tensorflow::mutex_lock lock(mutex_);
   known_.clear();
-  for (const auto& variable : *found) known_.emplace_back(variable.get());
+  for (const auto& variable : *found) {
+    known_.push_back({tensorflow::core::WeakPtr<Var>(variable.get()), variable.get()});
+  }
   return absl::OkStatus();
 }
 

@@ -59,9 +59,14 @@ class CallInputs {
   std::vector<std::string> containers_, names_;
   std::vector<std::pair<const std::string*, const std::string*>> variables_;
 
+  struct Known {
+    tensorflow::core::WeakPtr<tensorflow::Var> variable;
+    const void* address;  // of what may be gone
+  };
+
   // The variables that were found last: looking up a name takes several times as long.
   mutable tensorflow::mutex mutex_;
-  mutable std::vector<tensorflow::core::WeakPtr<tensorflow::Var>> known_ TF_GUARDED_BY(mutex_);
+  mutable std::vector<Known> known_ TF_GUARDED_BY(mutex_);
 };
 
 }  // namespace blade
