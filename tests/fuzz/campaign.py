@@ -14,6 +14,7 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.fuzz.case import FuzzCase
 from tests.fuzz.subject import Mismatch, Outcome, Unfit, check
 from tf_blade.compiler.lower import LOWERINGS
 
+HANGS_AFTER = 1800.0  # seconds that one seed may take: its cases, and five minutes of shrinking
 BATCH = 40  # cases for one hypothesis seed: what is shrunk starts afresh then
 _RUNNING = "running"
 
@@ -77,7 +79,7 @@ def campaign(folder: Path, *, seconds: float, first_seed: int) -> Summary:
         child = context.Process(target=_child, args=arguments)
         child.start()
         theirs.close()
-        number += _listen(ours, total)
+        number += _listen(ours, total, child)
         child.join()
         if child.exitcode:
             _note_crash(folder, first_seed + number, child.exitcode, total)
@@ -87,10 +89,13 @@ def campaign(folder: Path, *, seconds: float, first_seed: int) -> Summary:
     return total
 
 
-def _listen(pipe: Connection, total: Summary) -> int:
-    """Adds up what the child reports, a message a seed; how many seeds are done."""
+def _listen(pipe: Connection, total: Summary, child: BaseProcess) -> int:
+    """Adds up what the child reports, a message a seed; how many seeds are done. A child that
+    says nothing for too long hangs, and is ended."""
     done = 0
     while True:
+        if not pipe.poll(HANGS_AFTER):
+            child.kill()
         try:
             part: Summary = pipe.recv()
         except EOFError:

@@ -122,6 +122,13 @@ def test_a_crash_is_a_failure_with_its_case(tmp_path):
     assert FuzzCase.load(tmp_path / "crash_7.pbtxt").fetches == ["y0:0", "y1:0"]
 
 
+def test_a_process_that_says_nothing_for_too_long_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign, "HANGS_AFTER", 0.2)  # it is still importing TensorFlow
+    summary = campaign.campaign(tmp_path, seconds=0.1, first_seed=5)
+    assert summary.failures == {"crash_5": "the process ended with SIGKILL"}
+    assert (tmp_path / "summary.json").exists()
+
+
 def test_the_summary_names_what_never_ran():
     summary = campaign.Summary(1)
     summary.outcome.ops.update(["Tanh", "Tanh", "Sum"])
