@@ -3,19 +3,24 @@ optimised and compiled at once; a row's session call runs its own nodes only."""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
+import tf_blade
 from tests.conformance_ops.behaviour import Behaviour
-from tests.whole_graphs import Signature, host_targets, optimise, session
+from tests.whole_graphs import ANY_GAIN, Signature, host_targets, optimise, session
 from tf_blade import Config
+from tf_blade.clustering import find_clusters
+from tf_blade.just_in_time import compile_graph
 from tf_blade.report import Report
 
 _CACHE = Path(__file__).parents[2] / ".pytest_cache" / "conformance"
@@ -64,23 +69,13 @@ def _read(x: Any) -> Any:
     return tf.add(x, x)
 
 
-class Runner:
-    """A table made ready in one way."""
-
-    def __init__(self, table: Table) -> None:
-        self.table = table
-
-    def answer(self, row: Behaviour, feed: Sequence[np.ndarray]) -> Answer:
-        raise NotImplementedError
-
-
-class SessionRunner(Runner):
+class SessionRunner:
     """A session of a graph that has the table's names."""
 
     def __init__(
         self, table: Table, graph_def: graph_pb2.GraphDef, *, grappler: bool = True
     ) -> None:
-        super().__init__(table)
+        self.table = table
         self._session = session(graph_def, grappler=grappler)
 
     def answer(self, row: Behaviour, feed: Sequence[np.ndarray]) -> Answer:
@@ -99,8 +94,17 @@ class Plain(SessionRunner):
         super().__init__(table, table.graph_def, grappler=False)
 
 
+class Stock(SessionRunner):
+    """TensorFlow with Grappler, whose fused ops word some errors in another way."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table, table.graph_def)
+
+
 class Optimised(SessionRunner):
     """The graph in a SavedModel, optimised. `report` is the optimizer's."""
+
+    compared_with = Plain
 
     def __init__(self, table: Table) -> None:
         config = Config(cpu_targets=host_targets()[-1:], cache_dir=str(_CACHE))
@@ -114,13 +118,31 @@ class Optimised(SessionRunner):
         return {name for cluster in clusters for name in cluster.nodes}
 
 
+class Jit(SessionRunner):
+    """TensorFlow in a process in which tf-blade compiles what sessions run."""
+
+    compared_with = Stock
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table, table.graph_def)
+
+    def answer(self, row: Behaviour, feed: Sequence[np.ndarray]) -> Answer:
+        clusters = functools.partial(find_clusters, cost=ANY_GAIN)
+        config = Config(cpu_targets=host_targets()[-1:], cache_dir=str(_CACHE))
+        with (
+            mock.patch.object(compile_graph, "find_clusters", clusters),
+            tf_blade.jit(wait=True, config=config),
+        ):
+            return super().answer(row, feed)
+
+
 def reasons(report: Report) -> dict[str, str]:
     """Why nodes were left out, by name."""
     return {node.name: node.reason for r in report.regions for node in r.left_out}
 
 
-# Every way that must do what plain TensorFlow does. A new one is one more line.
-RUNNERS: dict[str, Callable[[Table], Runner]] = {"optimised": Optimised}
+# Every way that must do what TensorFlow does (`compared_with`). A new one is one more line.
+RUNNERS: dict[str, Any] = {"optimised": Optimised, "jit": Jit}
 
 
 def words(message: str) -> str:

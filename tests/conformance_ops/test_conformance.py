@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tests.conformance_ops.runners import (
     Answer,
     Optimised,
     Plain,
-    Runner,
+    SessionRunner,
     Table,
     build,
     reasons,
@@ -29,16 +30,18 @@ def table_of(name: str) -> Table:
 
 
 @functools.cache
-def prepared(name: str, runner: str) -> Runner:
-    return Plain(table_of(name)) if runner == "plain" else RUNNERS[runner](table_of(name))
+def prepared(name: str, way: Any) -> SessionRunner:
+    made: SessionRunner = way(table_of(name))
+    return made
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize(("table", "row"), ROWS, ids=[row.name for _, row in ROWS])
 def test_does_what_tensorflow_does(table: str, row: Behaviour, runner: str):
+    way = RUNNERS[runner]
     for special, feed in row.feeds.items():
-        want = prepared(table, "plain").answer(row, feed)
-        got = prepared(table, runner).answer(row, feed)
+        want = prepared(table, way.compared_with).answer(row, feed)
+        got = prepared(table, way).answer(row, feed)
         compare(f"{row.name}, {special}", row, want, got)
 
 
@@ -53,7 +56,7 @@ def compare(where: str, row: Behaviour, want: Answer, got: Answer) -> None:
 @pytest.mark.parametrize(("table", "row"), ROWS, ids=[row.name for _, row in ROWS])
 def test_runs_where_the_table_says(table: str, row: Behaviour):
     """Inside a cluster, or in TensorFlow for the reason given: or nothing would be compared."""
-    runner = prepared(table, "optimised")
+    runner = prepared(table, Optimised)
     assert isinstance(runner, Optimised)
     number = list(tables.TABLES[table]).index(row)
     nodes = {
@@ -78,7 +81,7 @@ def test_rows_have_names_of_their_own():
 def test_errors_are_compared():
     """Rows that never raise would show little: most tables are about errors."""
     raised = sum(
-        bool(prepared(table, "plain").answer(row, feed).error)
+        bool(prepared(table, Plain).answer(row, feed).error)
         for table, row in ROWS
         for feed in row.feeds.values()
     )

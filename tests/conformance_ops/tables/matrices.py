@@ -81,7 +81,7 @@ def _rows() -> Iterator[Behaviour]:
             "usual": (counted(2, 3), counted(3, 2) - 2, counted(2)),
             "does not fit": (counted(2, 2), counted(3, 2), counted(2)),
             "other bias": (counted(2, 3), counted(3, 2), counted(3)),
-            "one bias": (counted(2, 3), counted(3, 2), counted(1)),
+            # Not a shorter one: TensorFlow's fused kernel reads beyond its end.
         },
     )
     yield Behaviour(
