@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.fuzz import campaign
+from tests.fuzz import campaign, subject
 from tests.fuzz.__main__ import replay
 from tests.fuzz.case import FuzzCase
 from tests.fuzz.spelling import SPELLINGS
@@ -75,6 +75,25 @@ def test_an_error_that_only_one_side_reports_is_a_mismatch(monkeypatch):
     monkeypatch.setitem(LOWERINGS, "FloorDiv", wrong)
     with pytest.raises(Mismatch, match=r"reports InvalidArgumentError.*optimised answers"):
         check(case, str(KERNELS))
+
+
+def test_any_of_two_errors_may_come_first():
+    class Other:
+        """Stands for a session: y0 alone reports one error, all together another."""
+
+        def run(self, fetches, feeds):
+            kind = (
+                tf.errors.FailedPreconditionError if len(fetches) == 1 else tf.errors.InternalError
+            )
+            raise kind(None, None, "said")
+
+    case = small_case()
+    want = tf.errors.InternalError(None, None, "said")
+    for got, found in (
+        (tf.errors.FailedPreconditionError(None, None, ""), tf.errors.FailedPreconditionError),
+        (tf.errors.DataLossError(None, None, ""), tf.errors.InternalError),
+    ):
+        assert type(subject._same_error(case, Other(), case.runs[0], want, got)) is found
 
 
 def test_a_graph_without_a_kernel_is_no_failure():
