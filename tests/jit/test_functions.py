@@ -53,6 +53,19 @@ def test_a_signature_of_unknown_shape_is_traced_and_compiled_once(config):
     assert since.graphs == 1 and since.compiled_calls == 4
 
 
+@pytest.mark.parametrize("name", ["score\u2028it", "score\nit", "score\nkeep\tx\nit"])
+def test_names_of_several_lines(config, name):
+    def score(x):
+        return tf.nn.softmax(tf.exp(x * 0.3) * 2.0 + 1.0) * 3.0
+
+    score.__name__ = name
+    x = floats(5, 9)
+    since = Since()
+    with tf_blade.jit(wait=True, config=config):
+        np.testing.assert_allclose(tf.function(score)(x), score(x), rtol=1e-5)
+    assert since.compiled_calls == 1
+
+
 def test_a_row_of_one_broadcasts(config):
     def add(x, y):
         return tf.exp(tf.tanh(x + y) * 2.0) - x

@@ -65,9 +65,10 @@ class Bridge:
         if not self._functions.tf_blade_jit_next(*pointers):
             return None
         named: dict[str, list[str]] = {"id": [], "fetch": [], "feed": [], "keep": []}
-        for line in (facts.value or b"").decode(errors="replace").splitlines():
+        for line in (facts.value or b"").decode(errors="replace").split("\n"):
             word, _, name = line.partition("\t")
-            named[word].append(name)
+            if word in named:  # what isn't one is the rest of a function's name with a line's end
+                named[word].append(name)
         return Message(ticket.value, ctypes.string_at(graph, size.value), named)
 
     def take_time(self, message: Message) -> None:
