@@ -29,6 +29,19 @@ def test_a_pause_ends_as_it_was_or_as_it_was_turned_meanwhile():
     assert states[-1] is False
 
 
+def test_a_forked_process_stays_off_whatever_ends_or_is_turned_there():
+    states: list[bool] = []
+    switch = Switch()
+    switch.connect(states.append)
+    switch.turn(True)
+    with switch.paused():
+        with switch._lock:  # another thread's, which is not in the new process
+            switch.end_in_fork()
+        switch.turn(True)
+    switch.turn(True)
+    assert states[-1] is False
+
+
 def test_optimize_runs_the_original_as_it_is(config, tmp_path):
     @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.float32, name="x")])
     def score(x):

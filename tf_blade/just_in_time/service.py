@@ -97,7 +97,7 @@ class _Service:
         self._thread.start()
         atexit.register(self._end)
         self._process = os.getpid()
-        os.register_at_fork(after_in_child=lambda: self._bridge.accept(False))
+        os.register_at_fork(after_in_child=SWITCH.end_in_fork)
 
     def enable(self, wait: bool, config: Config) -> None:
         if os.getpid() != self._process:
@@ -129,16 +129,17 @@ class _Service:
         return self._book.stats(self._executables.counts())
 
     def _work(self) -> None:
-        while True:
-            message = self._bridge.next()
-            if message is None:
-                return
-            try:
-                self._answer(message)
-            except Exception as error:  # never in the user's call
-                self._leave_alone(
-                    message, f"{type(error).__name__} inside tf-blade: {error}", error
-                )
+        try:
+            while (message := self._bridge.next()) is not None:
+                self._answer_somehow(message)
+        finally:
+            self._bridge.close()  # whatever ended this thread: nobody is to wait for it
+
+    def _answer_somehow(self, message: Message) -> None:
+        try:
+            self._answer(message)
+        except Exception as error:  # never in the user's call
+            self._leave_alone(message, f"{type(error).__name__} inside tf-blade: {error}", error)
 
     def _answer(self, message: Message) -> None:
         """Answers, or sees to it that the last compiler does that it waits for."""

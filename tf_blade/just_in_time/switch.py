@@ -36,6 +36,12 @@ class Switch:
         finally:
             self._pause(-1)
 
+    def end_in_fork(self) -> None:
+        """Off for good: nobody answers in a process that was forked off."""
+        self._lock = threading.Lock()  # another thread may have held it, and is not here
+        self._accept(False)
+        self._accept = lambda accepting: None
+
     def _pause(self, by: int) -> None:
         with self._lock:
             self._pauses += by
