@@ -72,6 +72,21 @@ def test_a_run_that_is_fed_an_inner_result_is_left_alone(config):
     assert {"it is fed the result of 'logits' (Tanh)": 1}.items() <= since.left_alone.items()
 
 
+def test_a_partial_run_does_not_wait_for_inputs_of_later_parts(config):
+    since = Since()
+    with tf.Graph().as_default(), tf_blade.jit(wait=True, config=config), v1.Session() as session:
+        x, y = (v1.placeholder(tf.float32, [None, 24]) for _ in range(2))
+        first = tf.tanh(tf.exp(x * 0.1) * 2.0 + 1.0)
+        second = tf.nn.softmax(tf.exp(y * 0.1) * first + tf.tanh(first))
+        handle = session.partial_run_setup([first, second], [x, y])
+        between = session.partial_run(handle, first, {x: X})
+        got = session.partial_run(handle, second, {y: between})
+        assert since.graphs == 0
+        wanted = session.run([first, second], {x: X, y: between})
+        assert since.compiled_calls > 0
+    assert_equal([between, got], wanted)
+
+
 @pytest.mark.parametrize("functional", [True, False])
 def test_control_flow(config, functional):
     def build():

@@ -4,6 +4,7 @@ TensorFlow hands each graph to a Grappler optimizer (ops/jit/), which asks this 
 
   service.py        the thread that answers, the options, the end of the process
   switch.py         whether TensorFlow hands graphs over
+  partial_runs.py   sessions' partial runs, which are left alone
   bridge.py         the C functions
   graphs.py         a graph as Grappler has it <-> as the passes have it
   shapes.py         shapes of arguments that stand for more than one trace

@@ -16,6 +16,7 @@ from tf_blade import machine
 from tf_blade.compiler.build import Compiler, find_compiler
 from tf_blade.config import Config
 from tf_blade.errors import RuntimeLibraryError
+from tf_blade.just_in_time import partial_runs
 from tf_blade.just_in_time.bridge import Bridge, Message
 from tf_blade.just_in_time.compile_graph import CompiledGraph, compile_graph
 from tf_blade.just_in_time.executables import MAX_EXECUTABLES, Executables, TooMany, key_of
@@ -93,6 +94,7 @@ class _Service:
         self._shapes = SeenShapes()
         self.options: _Options | None = None  # None: off
         SWITCH.connect(self._bridge.accept)
+        partial_runs.leave_alone(SWITCH)
         self._thread = threading.Thread(target=self._work, name="tf-blade-jit", daemon=True)
         self._thread.start()
         atexit.register(self._end)
