@@ -239,9 +239,7 @@ class Builder:
         if kind.size > contents.MAX_ELEMENTS:
             return
         if op.kind == "constant":
-            array = np.empty(op.attrs["value"].shape, dtype=object)
-            array[...] = op.attrs["value"].tolist()
-            self._contents[op.result] = array
+            self._contents[op.result] = op.attrs["value"].astype(object)  # Python's integers
         elif op.kind == "shape_value":
             array = np.empty(len(op.attrs["elements"]), dtype=object)
             array[:] = op.attrs["elements"]
