@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -147,6 +149,27 @@ def test_an_error_inside_the_compiler_leaves_the_graph_and_is_said_once(
             np.testing.assert_allclose(function(x), score(x, add), rtol=1e-6)
     assert since.left_alone == {"ZeroDivisionError inside tf-blade: on purpose": 2}
     assert [r.levelname for r in caplog.records if "on purpose" in r.message] == ["WARNING"]
+
+
+def test_where_no_thread_can_be_started_nobody_waits_for_code_and_later_it_is_compiled(tmp_path):
+    """In a process of its own, without any thread that compiles."""
+    code = f"""if True:
+        import threading, tensorflow as tf, tf_blade
+        def score(x): return tf.nn.softmax(tf.exp(x * 0.1) * 2.0 + 1.0) * 3.0
+        def fail(thread): raise RuntimeError("can't start new thread")
+        tf_blade.enable(wait=True, config=tf_blade.Config(cache_dir={str(tmp_path)!r}))
+        x, start = tf.ones([8, 64]), threading.Thread.start
+        threading.Thread.start = fail
+        tf.function(score)(x)
+        print(tf_blade.jit_stats().left_alone, tf_blade.jit_stats().pending)
+        threading.Thread.start = start
+        tf.function(score)(x)
+        print(tf_blade.jit_stats().compiled_calls)
+    """
+    command = [sys.executable, "-c", code]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+    reason = "RuntimeError inside tf-blade: can't start new thread"
+    assert out.splitlines() == [f"{ {reason: 1} } 0", "1"]
 
 
 def test_too_many_executables_leave_further_graphs_alone(config, monkeypatch):

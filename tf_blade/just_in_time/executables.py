@@ -61,19 +61,15 @@ class Executables:
     def want(self, sources: Mapping[str, str], compiler: Compiler, config: Config) -> None:
         """Has the sources compiled that aren't yet; they come by key (see `key_of`).
 
-        Raises: TooMany, and then compiles none.
+        Raises: TooMany, or RuntimeError if there can be no thread for it; and then compiles none.
         """
         with self._lock:
             new = [key for key in sources if key not in self._results]
             if len(self._results) + len(new) > MAX_EXECUTABLES:
                 raise TooMany
+            pending = sum(result is None for result in self._results.values()) + len(new)
+            self._start_threads(min(config.job_count, pending))
             self._results.update(dict.fromkeys(new))
-            pending = sum(result is None for result in self._results.values())
-            while len(self._threads) < min(config.job_count, pending):
-                name = f"tf-blade-compile-{len(self._threads)}"
-                # A daemon, for which the end of the process doesn't wait.
-                self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
-                self._threads[-1].start()
         for key in new:
             self._jobs.put(_Job(key, sources[key], compiler, config))
 
@@ -103,6 +99,20 @@ class Executables:
             pending=results.count(None),
             failed=dict(Counter(result for result in results if result)),
         )
+
+    def _start_threads(self, count: int) -> None:
+        """Sees to it that there are so many; fewer, but one at least, where there can't be more."""
+        while len(self._threads) < count:
+            name = f"tf-blade-compile-{len(self._threads)}"
+            # A daemon, for which the end of the process doesn't wait.
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system's limit
+                if not self._threads:
+                    raise
+                return
+            self._threads.append(thread)
 
     def _work(self) -> None:
         while not self._stop.is_set():
