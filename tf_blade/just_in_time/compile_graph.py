@@ -133,7 +133,7 @@ class _Edit:
         sources = {cluster.name: cluster.source for cluster in lowered}
 
         def make_node(call: Call) -> Node:
-            node = blade_cluster_node(call)
+            node = blade_cluster_node(call, find_repeats=self._config.repeated_rows)
             return self._point(node, call.cluster, sources[call.cluster])
 
         replacements = [Replacement(cluster.outlined, b"") for cluster in lowered]
