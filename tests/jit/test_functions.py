@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_blade
 from tests.jit.since import Since
+from tf_blade import library
 
 RNG = np.random.default_rng(0)
 
@@ -116,6 +119,36 @@ def test_disabled_functions_traced_from_then_on_are_left_alone_and_others_go_on(
     after = tf.function(model)
     assert_equal(after(x), before(x))
     assert since.graphs == 0 and since.compiled_calls == 1
+
+
+def test_blocks_of_two_threads_that_overlap_leave_it_off(config):
+    first, second = (tf_blade.jit(wait=True, config=config) for _ in range(2))
+    x = floats(4)
+    since = Since()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    function = tf.function(lambda x: tf.exp(tf.tanh(x) * 2.0) + 1.0)
+    function(x)
+    assert since.graphs == 1
+    second.__exit__(None, None, None)
+    function(floats(4, 2))
+    assert since.graphs == 1
+
+
+@pytest.mark.parametrize("repeated_rows", [True, False])
+def test_repeated_rows_are_looked_for_as_the_options_say(config, repeated_rows):
+    w = tf.Variable(floats(128, 32))
+    x = tf.repeat(floats(1, 128), 32, axis=0)
+
+    def found() -> int:
+        return sum(counts.repeated_rows for counts in library.counters().clusters.values())
+
+    before, since = found(), Since()
+    with tf_blade.jit(wait=True, config=replace(config, repeated_rows=repeated_rows)):
+        tf.function(lambda x: tf.nn.softmax(tf.tanh(x @ w) * 2.0))(x)
+    assert since.compiled_calls == 1
+    assert found() - before == (128 if repeated_rows else 0)
 
 
 def test_jit_leaves_the_options_as_they_were(config):

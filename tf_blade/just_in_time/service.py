@@ -63,12 +63,11 @@ def jit(wait: bool = False, *, config: Config | None = None) -> Iterator[None]:
     Raises: as `enable`.
     """
     service = _service()
-    before = service.options
-    service.enable(wait, config or Config())
+    block = service.begin(wait, config or Config())
     try:
         yield
     finally:
-        service.restore(before)
+        service.end(block)
 
 
 def jit_stats() -> JitStats:
@@ -83,6 +82,13 @@ class _Options:
     compiler: Compiler
 
 
+@dataclass(eq=False)
+class _Block:
+    """A `with` block that has begun, and the options to go back to when it ends."""
+
+    before: _Options | None
+
+
 class _Service:
     """There is one in a process, from the first `enable` on."""
 
@@ -92,7 +98,9 @@ class _Service:
         self._executables = Executables(self._bridge, self._stop)
         self._book = Book()
         self._shapes = SeenShapes()
-        self.options: _Options | None = None  # None: off
+        self._options: _Options | None = None  # None: off
+        self._turning = threading.Lock()
+        self._blocks: list[_Block] = []  # in the order in which they began, in all threads
         SWITCH.connect(self._bridge.accept)
         partial_runs.leave_alone(SWITCH)
         self._thread = threading.Thread(target=self._work, name="tf-blade-jit", daemon=True)
@@ -102,6 +110,36 @@ class _Service:
         os.register_at_fork(after_in_child=SWITCH.end_in_fork)
 
     def enable(self, wait: bool, config: Config) -> None:
+        options = self._make_options(wait, config)
+        with self._turning:
+            self._turn(options)
+
+    def disable(self) -> None:
+        with self._turning:
+            self._turn(None)
+
+    def begin(self, wait: bool, config: Config) -> _Block:
+        options = self._make_options(wait, config)
+        with self._turning:
+            block = _Block(self._options)
+            self._blocks.append(block)
+            self._turn(options)
+        return block
+
+    def end(self, block: _Block) -> None:
+        with self._turning:
+            after = self._blocks.index(block) + 1
+            if after < len(self._blocks):  # another thread's, which goes on
+                self._blocks[after].before = block.before
+            else:
+                self._turn(block.before)
+            self._blocks.remove(block)
+
+    def _turn(self, options: _Options | None) -> None:
+        self._options = options
+        SWITCH.turn(options is not None)
+
+    def _make_options(self, wait: bool, config: Config) -> _Options:
         if os.getpid() != self._process:
             raise RuntimeLibraryError(
                 "this process was forked from one that compiles its graphs, and has none of its "
@@ -113,19 +151,11 @@ class _Service:
                 f"no code can be generated for this CPU ({machine.cpu_model()}): it needs AVX2, or "
                 "to be an AArch64 processor"
             )
-        options = _Options(
+        return _Options(
             wait,
             dataclasses.replace(config, cpu_targets=(target,)),
             find_compiler(config.compiler),
         )
-        self.restore(options)
-
-    def disable(self) -> None:
-        self.restore(None)
-
-    def restore(self, options: _Options | None) -> None:
-        self.options = options
-        SWITCH.turn(options is not None)
 
     def stats(self) -> JitStats:
         return self._book.stats(self._executables.counts())
@@ -145,7 +175,7 @@ class _Service:
 
     def _answer(self, message: Message) -> None:
         """Answers, or sees to it that the last compiler does that it waits for."""
-        options = self.options
+        options = self._options
         if options is None:  # switched off since it was sent
             return self._bridge.answer(message)
         try:
