@@ -181,7 +181,9 @@ class Noisy(tf.Module):
     @tf.function(input_signature=[tf.TensorSpec([None, 64], tf.float32, "x")])
     def serve(self, x):
         h = tf.nn.softmax(tf.nn.relu(tf.tanh(x) * 2.0, name="middle"))
-        return {"noisy": tf.random.uniform(tf.shape(x)) + 1.0, "plain": h}
+        # Not tf.random.uniform, which follows the seed that some other test may have set.
+        noise = tf.raw_ops.RandomUniform(shape=tf.shape(x), dtype=tf.float32)
+        return {"noisy": noise + 1.0, "plain": h}
 
 
 @pytest.fixture(scope="module")
