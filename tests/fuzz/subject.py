@@ -7,6 +7,7 @@ with.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -119,12 +120,24 @@ def _same_error(
     case: FuzzCase, session: Any, feeds: Feeds, want: Exception, got: list[np.ndarray] | Exception
 ) -> list[np.ndarray] | Exception:
     """Of several errors in a graph any may come first, or what it cancels: one of the class of
-    `got`, if there is."""
+    `got`, if there is.
+
+    Args:
+      session: of the original, asked once more: for each output alone, and for the node that `got`
+        names, as an output may have several errors on its way.
+    """
     if isinstance(got, tf.errors.CancelledError):
         return got
-    alone = [_run(session, [fetch], feeds) for fetch in case.fetches]
-    errors = [found for found in alone if isinstance(found, Exception)]
-    return next((error for error in errors if type(error) is type(got)), want)
+    nodes = {node.name for node in case.graph_def.node}
+    named = [f"{name}:0" for name in re.findall(r"{{node ([^}]+)}}", str(got)) if name in nodes]
+    for fetch in [*named, *case.fetches]:
+        try:
+            found = _run(session, [fetch], feeds)
+        except ValueError:  # nodes inside loops can't be fetched
+            continue
+        if isinstance(found, Exception) and type(found) is type(got):
+            return found
+    return want
 
 
 def _compare(
