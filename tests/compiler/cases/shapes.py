@@ -177,12 +177,6 @@ def _joining() -> Iterator[Case]:
     for dtype in ("i8", "bool", "f64", "u64"):
         both = (Arg(dtype, ("n", 2), anything), Arg(dtype, ("n", "m"), anything))
         yield Case(f"ConcatV2.{dtype}", lambda x, y: tf.concat([x, y], 1), both)
-    row = Arg("f32", (1, 4), finite)
-    yield Case(
-        "ParallelConcat",
-        lambda x, y: tf.raw_ops.ParallelConcat(values=[x, y, x], shape=[3, 4]),
-        (row, row),
-    )
     for axis in (0, 1, -1):
         yield Case(f"Pack.{axis}", lambda x, y, a=axis: tf.stack([x, y, x], a), (MATRIX, MATRIX))
     yield Case("Pack.scalars", lambda x, y: tf.stack([x, y]), (Arg("f32", (), finite),) * 2)
