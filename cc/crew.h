@@ -13,10 +13,10 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "blade_abi.h"
-#include "pause.h"
 #include "shared_loop.h"
 
 namespace blade {
@@ -59,9 +59,9 @@ class Crew {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // How long a member looks out for a loop: more than most calls do between two, and little enough
-  // that threads are not kept from other work.
-  static constexpr std::chrono::microseconds kPatience{100};
+  // How long a member looks out for a loop: more than most calls do between two. Longer is no gain
+  // and slows the caller down, where their processors are the two halves of one core.
+  static constexpr std::chrono::microseconds kPatience{20};
 
   void Show(std::shared_ptr<SharedLoop> loop) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -86,7 +86,8 @@ class Crew {
       } else if (i % kLooks == 0 && Clock::now() > until) {
         break;
       }
-      Pause();
+      // Any thread with work to do goes first: TensorFlow may have other operations to run.
+      std::this_thread::yield();
     }
     members_.fetch_sub(1, std::memory_order_relaxed);
   }

@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.compiler.batch import compile_batch
-from tests.compiler.random_programs import Case, cases
+from tests.compiler.random_programs import drawn
 from tests.compiler.rewrite.programs import program
 from tf_blade.compiler.emit import emit
 from tf_blade.compiler.fuse import plan
@@ -20,25 +19,6 @@ from tf_blade.compiler.rewrite import RewriteLog, rewrite
 from tf_blade.steps import Stage, Steps
 
 COUNT = 24
-
-
-def random_programs(number: int, count: int) -> list[Case]:
-    found: list[Case] = []
-
-    @seed(number)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],
-    )
-    @given(cases())
-    def collect(case: Case) -> None:
-        found.append(case)
-
-    collect()
-    return found
 
 
 def compiled(
@@ -54,7 +34,7 @@ def compiled(
 
 def test_programs_stopped_after_some_changes_give_the_references_answers():
     sources, tried = [], []
-    for i, case in enumerate(random_programs(77, COUNT)):
+    for i, case in enumerate(drawn(77, COUNT)):
         text = str(case.program)
         made = compiled(text, None)[1].made
         # None, all, and a place between that differs from program to program.
@@ -82,7 +62,7 @@ def test_programs_stopped_after_some_changes_give_the_references_answers():
 
 
 def test_a_change_does_not_depend_on_those_after_it():
-    for case in random_programs(78, COUNT):
+    for case in drawn(78, COUNT):
         text = str(case.program)
         made = compiled(text, None)[1].made
         for limit in range(0, len(made) + 1, 4):
@@ -90,7 +70,7 @@ def test_a_change_does_not_depend_on_those_after_it():
 
 
 def test_without_a_limit_the_watched_compiler_does_what_it_does_unwatched():
-    for case in random_programs(79, COUNT):
+    for case in drawn(79, COUNT):
         alone = copy.deepcopy(case.program)
         rewrite(alone)
         assert compiled(str(case.program), None)[0] == emit(alone, plan(alone))

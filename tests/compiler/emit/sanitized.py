@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.compiler.batch import SANITIZE, compile_batch
 from tests.compiler.emit.programs import EXAMPLES
-from tests.compiler.emit.test_random_programs import collected
+from tests.compiler.random_programs import drawn
 from tf_blade.compiler import compile_program
 from tf_blade.compiler.ir.interpreter import Refused
 from tf_blade.compiler.ir.program import Program
@@ -25,7 +25,7 @@ def main() -> None:
     for example in EXAMPLES:
         program = example.program()
         runs.append((program, [example.inputs(program, rng) for _ in range(example.runs)]))
-    runs += [(case.program, [case.inputs]) for case in collected(7, RANDOM)]
+    runs += [(case.program, [case.inputs]) for case in drawn(7, RANDOM)]
     hosts = compile_batch([compile_program(p) for p, _ in runs], flags=SANITIZE)
     for (program, inputs), host in zip(runs, hosts, strict=True):
         for arrays in inputs:

@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.compiler.batch import compile_batch
-from tests.compiler.random_programs import Case, cases
+from tests.compiler.random_programs import drawn
 from tf_blade.compiler import compile_program
 from tf_blade.compiler.ir.interpreter import Refused
 
 COUNT = 120
 
 
-def collected(number: int, count: int) -> list[Case]:
-    """The same random programs each time, so that their code comes from the cache."""
-    found: list[Case] = []
-
-    @seed(number)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],
-    )
-    @given(cases())
-    def collect(case: Case) -> None:
-        found.append(case)
-
-    collect()
-    return found
-
-
 def test_random_programs_give_the_references_answers():
-    programs = collected(2026, COUNT)
+    programs = drawn(2026, COUNT)
     hosts = compile_batch([compile_program(c.program) for c in programs])
     answered = 0
     for case, host in zip(programs, hosts, strict=True):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.compiler.random_programs import combining, elementwise, movement
@@ -25,7 +26,7 @@ from tests.compiler.random_programs.case import Case, with_special_values
 from tests.compiler.random_programs.maker import DTYPES, Maker
 from tf_blade.compiler.ir.types import DType
 
-__all__ = ["STEPS", "Case", "cases", "with_special_values"]
+__all__ = ["STEPS", "Case", "cases", "drawn", "with_special_values"]
 
 # One is chosen again and again; those listed twice come twice as often.
 STEPS: list[Callable[[Maker], None]] = [
@@ -77,3 +78,23 @@ def cases(
     for _ in range(draw(st.integers(min_ops, max_ops))):
         draw(st.sampled_from(STEPS))(maker)
     return maker.finish()
+
+
+def drawn(number: int, count: int) -> list[Case]:
+    """`count` cases, the same each time for a `number`, so that their code comes from the cache."""
+    found: list[Case] = []
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    @given(cases())
+    def collect(case: Case) -> None:
+        found.append(case)
+
+    collect()
+    return found
