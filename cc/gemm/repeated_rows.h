@@ -13,7 +13,7 @@
 
 namespace blade {
 
-// A split of k into what is the same in all rows of A and the rest. 18 KiB: for the stack.
+// A split of k into what is the same in all rows of A and the rest. 72 KiB: for the stack.
 template <typename T>
 class RepeatedRows {
  public:
@@ -49,7 +49,7 @@ class RepeatedRows {
  private:
   // Columns are compared a unit at a time: embeddings are wider.
   static constexpr int kUnit = 16 / sizeof(T);
-  static constexpr int kMaxUnits = 2048;  // what lies behind them is not looked at
+  static constexpr int kMaxUnits = 8192;  // what lies behind them is not looked at
 
   struct Run {
     int begin, end;

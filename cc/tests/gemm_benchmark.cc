@@ -68,12 +68,13 @@ void Measure(const Shape& s, blade::ThreadPool* pool) {
   gemm.a_stride = s.m * s.k, gemm.b_stride = s.k * s.n, gemm.c_stride = s.m * s.n;
   AlignedBuffer a(s.batch * s.m * s.k * size), b(s.batch * s.k * s.n * size),
       c(s.batch * s.m * s.n * size);
+  constexpr BladeInt kPeriod = 1009;  // divides no k, or all rows of A would be the same
   const auto fill = [&](const AlignedBuffer& buffer, BladeInt n) {
     for (BladeInt i = 0; i < n; ++i) {
       if (size == 8) {
-        static_cast<double*>(buffer.data())[i] = 0.25 * static_cast<double>(i % 7);
+        static_cast<double*>(buffer.data())[i] = 0.25 * static_cast<double>(i % kPeriod);
       } else {
-        static_cast<float*>(buffer.data())[i] = 0.25f * static_cast<float>(i % 7);
+        static_cast<float*>(buffer.data())[i] = 0.25f * static_cast<float>(i % kPeriod);
       }
     }
   };

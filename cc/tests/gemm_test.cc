@@ -182,8 +182,8 @@ TEST(Columns_of_a_that_are_the_same_in_all_rows_are_computed_once) {
   Check<float>({1, 64, 64, 500, false, false, true, true, false, false, 1.0}, &pool);
   CHECK_EQ(repeated, 500);
   repeated = 0;
-  Check<float>({1, 64, 64, 9000, false, false, false, false, false, true, 1.0}, &alone);
-  CHECK(repeated > 0 && repeated < 9000);  // it looks at the first columns only
+  Check<float>({1, 64, 64, 35000, false, false, false, false, false, true, 1.0}, &alone);
+  CHECK(repeated > 0 && repeated < 35000);  // it looks at the first columns only
   repeated = 0;
   Check<float>({1, 64, 64, 500, false, false, true, true, false, false, 0.0}, &pool);
   CHECK_EQ(repeated, 0);
