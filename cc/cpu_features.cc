@@ -5,10 +5,14 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace blade {
 namespace {
+
+constexpr const char* kMaxIsa = "TF_BLADE_MAX_ISA";
 
 #if defined(__x86_64__)
 
@@ -57,6 +61,24 @@ Isa Detect() {
 
 constexpr Isa kIsas[] = {Isa::kX8664V4, Isa::kX8664V3, Isa::kX8664V2};
 
+bool DetectAmxBf16() {
+  if (BestIsa() != Isa::kX8664V4 || std::getenv(kMaxIsa) != nullptr) return false;
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;  // leaf 7, d
+  constexpr unsigned kAvx512Bf16 = 1u << 5;                     // leaf 7.1, a
+  constexpr uint64_t kTileState = 0x60000;                      // configuration and tiles
+  if (!HasAll(CpuId(7).d, kAmxBf16 | kAmxTile) || !HasAll(CpuId(7, 1).a, kAvx512Bf16) ||
+      !HasAll(SavedState(), kTileState)) {
+    return false;
+  }
+#if defined(__linux__)
+  // Tiles make a thread's state 8 KiB larger, so Linux wants to be asked (x86/xstate.rst).
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 #elif defined(__aarch64__)
 
 Isa Detect() { return Isa::kAArch64; }
@@ -73,7 +95,7 @@ constexpr Isa kIsas[] = {Isa::kBase};
 
 Isa DetectWithLimit() {
   const Isa found = Detect();
-  const char* limit = std::getenv("TF_BLADE_MAX_ISA");
+  const char* limit = std::getenv(kMaxIsa);
   if (limit == nullptr) return found;
   if (std::string_view(limit) == IsaName(Isa::kBase)) return Isa::kBase;
   for (const Isa isa : kIsas) {
@@ -87,6 +109,15 @@ Isa DetectWithLimit() {
 Isa BestIsa() {
   static const Isa best = DetectWithLimit();
   return best;
+}
+
+bool HasAmxBf16() {
+#if defined(__x86_64__)
+  static const bool has = DetectAmxBf16();
+  return has;
+#else
+  return false;
+#endif
 }
 
 const char* IsaName(Isa isa) {

@@ -16,6 +16,10 @@ enum class Isa { kBase, kX8664V2, kX8664V3, kX8664V4, kAArch64 };
 // (e.g. "x86-64-v2", read once) lowers it, to test or to rule out a code path.
 Isa BestIsa();
 
+// Whether this machine multiplies bf16 matrices (AMX) and lets this process do so, which it is
+// asked for once. False when TF_BLADE_MAX_ISA is set: every level is below that.
+bool HasAmxBf16();
+
 // True when code compiled for `name` ("x86-64-v3", "aarch64", ...) runs here; false for names
 // this runtime doesn't know.
 bool SupportsIsa(std::string_view name);

@@ -9,10 +9,7 @@ namespace {
 
 // Best first. The first one that doesn't refuse runs.
 constexpr const GemmImplementation* kImplementations[] = {
-    &kGemmDot,
-    &kGemmAxpy,
-    &kGemmPacked,
-    &kGemmReference,
+    &kGemmDot, &kGemmAxpy, &kGemmSplit, &kGemmPacked, &kGemmReference,
 };
 
 const GemmImplementation& Choose(const BladeGemm& gemm, const PackedB* packed) {

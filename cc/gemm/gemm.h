@@ -40,6 +40,8 @@ struct GemmImplementation {
 extern const GemmImplementation kGemmDot;
 // Sums of scaled rows of B: few rows of A, B as it lies in memory.
 extern const GemmImplementation kGemmAxpy;
+// Six products of bf16 parts, where the processor multiplies matrices of these.
+extern const GemmImplementation kGemmSplit;
 // Register tiles over panels of B, packed ahead or on the way.
 extern const GemmImplementation kGemmPacked;
 // Three loops in double precision. Takes everything; what the others are tested against.

@@ -79,9 +79,10 @@ Grid MakeGrid(const BladeGemm& gemm, int threads, BladeInt row_unit, BladeInt co
 // The rows and columns of one task.
 Part PartOf(const BladeGemm& gemm, const Grid& grid, BladeInt task);
 
-// Calls f(Part) for every task of the grid, in parallel where it pays.
+// Calls f(Part) for every task of the grid, in parallel where it pays: each takes so many cycles.
 template <typename F>
-void ForEachPart(const BladeGemm& gemm, const GemmHost& host, const Grid& grid, const F& f) {
+void ForEachPart(const BladeGemm& gemm, const GemmHost& host, const Grid& grid, double cycles,
+                 const F& f) {
   const BladeInt tasks = grid.tasks();
   if (tasks == 1) return f(PartOf(gemm, grid, 0));
   struct Args {
@@ -90,9 +91,8 @@ void ForEachPart(const BladeGemm& gemm, const GemmHost& host, const Grid& grid, 
     const F& f;
   };
   const Args args{gemm, grid, f};
-  const double cost = EstimatedCycles(gemm, grid.rows_per_part, grid.columns_per_part, gemm.k);
   host.parallel_for(
-      host.ctx, tasks, cost,
+      host.ctx, tasks, cycles,
       [](const void* pointer, BladeInt begin, BladeInt end) {
         const Args& args = *static_cast<const Args*>(pointer);
         for (BladeInt task = begin; task < end; ++task) {
@@ -101,6 +101,27 @@ void ForEachPart(const BladeGemm& gemm, const GemmHost& host, const Grid& grid, 
       },
       &args);
 }
+
+// The same, for tasks that take what EstimatedCycles says.
+template <typename F>
+void ForEachPart(const BladeGemm& gemm, const GemmHost& host, const Grid& grid, const F& f) {
+  ForEachPart(gemm, host, grid,
+              EstimatedCycles(gemm, grid.rows_per_part, grid.columns_per_part, gemm.k), f);
+}
+
+template <typename T>
+class RepeatedRows;
+
+// Computes a part by vectors, as kGemmPacked does. repeats: of A, if they are to be made use of; or
+// null.
+template <typename T>
+void RunPackedPart(const TypedGemm<T>& gemm, const PackedB* packed, const Part& part,
+                   const RepeatedRows<T>* repeats);
+
+// Computes the whole product that way, in parallel where it pays.
+template <typename T>
+void RunPacked(const TypedGemm<T>& gemm, const GemmHost& host, const PackedB* packed,
+               const RepeatedRows<T>* repeats);
 
 }  // namespace blade
 

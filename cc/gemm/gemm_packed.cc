@@ -233,21 +233,41 @@ class PartRunner {
 };
 
 void Run(const BladeGemm& gemm, const GemmHost& host, const PackedB* packed) {
-  if (packed != nullptr && packed->columns == 0) packed = nullptr;  // for inner products
   WithType(gemm, [&](const auto& g) {
     using T = std::decay_t<decltype(*g.c(0))>;
-    const Kernels<T>& kernels = BestKernels<T>();
-    const Grid grid = MakeGrid(gemm, host.threads, kernels.rows, kernels.columns);
     RepeatedRows<T> repeats;
     const bool found = host.count != nullptr && repeats.Find(g, host);
-    if (found) host.count(host.ctx, BLADE_EVENT_REPEATED_ROWS, repeats.same());
-    ForEachPart(gemm, host, grid, [&](const Part& part) {
-      PartRunner<T>(g, packed, part).Run(found ? &repeats : nullptr);
-    });
+    RunPacked(g, host, packed, found ? &repeats : nullptr);
   });
 }
 
 }  // namespace
+
+template <typename T>
+void RunPackedPart(const TypedGemm<T>& gemm, const PackedB* packed, const Part& part,
+                   const RepeatedRows<T>* repeats) {
+  if (packed != nullptr && packed->columns == 0) packed = nullptr;  // for inner products
+  PartRunner<T>(gemm, packed, part).Run(repeats);
+}
+
+template <typename T>
+void RunPacked(const TypedGemm<T>& gemm, const GemmHost& host, const PackedB* packed,
+               const RepeatedRows<T>* repeats) {
+  const Kernels<T>& kernels = BestKernels<T>();
+  const Grid grid = MakeGrid(gemm.gemm, host.threads, kernels.rows, kernels.columns);
+  if (repeats != nullptr) host.count(host.ctx, BLADE_EVENT_REPEATED_ROWS, repeats->same());
+  ForEachPart(gemm.gemm, host, grid,
+              [&](const Part& part) { RunPackedPart(gemm, packed, part, repeats); });
+}
+
+template void RunPackedPart(const TypedGemm<float>&, const PackedB*, const Part&,
+                            const RepeatedRows<float>*);
+template void RunPackedPart(const TypedGemm<double>&, const PackedB*, const Part&,
+                            const RepeatedRows<double>*);
+template void RunPacked(const TypedGemm<float>&, const GemmHost&, const PackedB*,
+                        const RepeatedRows<float>*);
+template void RunPacked(const TypedGemm<double>&, const GemmHost&, const PackedB*,
+                        const RepeatedRows<double>*);
 
 const GemmImplementation kGemmPacked = {"gemm_packed", Refuse, Run};
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "gemm/kernels.h"
+#include "gemm/split.h"
 
 namespace blade {
 namespace {
@@ -44,6 +45,25 @@ bool PackedB::Fits(const BladeGemm& gemm) const {
   return source == gemm.b && dtype == gemm.dtype && transpose == gemm.transpose_b && n == gemm.n &&
          k == gemm.k && ld == gemm.ldb && stride == gemm.b_stride &&
          (stride == 0 || batch == gemm.batch);
+}
+
+const uint16_t* PackedB::Split() const {
+  const SplitKernels* kernels = BestSplitKernels();
+  if (kernels == nullptr || dtype != BLADE_F32 || columns != SplitKernels::kColumns) return nullptr;
+  std::call_once(split_once_, [&] {
+    const BladeInt panels = (n - 1) / columns + 1;
+    const BladeInt entries = stride == 0 ? 1 : batch;
+    const BladeInt size = SplitKernels::SizeOfPanel(k);
+    AlignedBuffer split(static_cast<size_t>(entries * panels * size) * sizeof(uint16_t));
+    auto* to = static_cast<uint16_t*>(split.data());
+    if (to == nullptr) return;
+    for (BladeInt i = 0; i < entries * panels; ++i) {
+      // The panels of all entries lie side by side.
+      if (!kernels->split_panel(Entry<float>(0) + i * columns * k, k, to + i * size)) return;
+    }
+    split_ = std::move(split);
+  });
+  return static_cast<const uint16_t*>(split_.data());
 }
 
 std::unique_ptr<PackedB> PackB(const BladeGemm& gemm) {

@@ -3,6 +3,7 @@
 #define BLADE_GEMM_PACKED_B_H_
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -26,11 +27,19 @@ struct PackedB {
 
   bool Fits(const BladeGemm& gemm) const;
 
+  // The panels as gemm/split.h has them, made when first asked for: [batch entry][panel]. Null when
+  // there is a number that can't be split, memory runs out, or B has no panels of that width.
+  const uint16_t* Split() const;
+
   // The first element of batch entry `i`.
   template <typename T>
   const T* Entry(BladeInt i) const {
     return static_cast<const T*>(data.data()) + i * batch_stride;
   }
+
+ private:
+  mutable std::once_flag split_once_;
+  mutable AlignedBuffer split_;
 };
 
 // Packs the B of `gemm`; null when it isn't f32 or f64, is empty, or memory runs out.

@@ -189,6 +189,92 @@ TEST(Columns_of_a_that_are_the_same_in_all_rows_are_computed_once) {
   CHECK_EQ(repeated, 0);
 }
 
+// Large enough for a matrix unit to be used, where there is one.
+TEST(Products_of_bf16_parts_equal_the_reference) {
+  ThreadPool pool(3), alone(1);
+  int i = 0;
+  for (const BladeInt m : {32, 33, 47, 64, 100, 131, 300}) {
+    for (const BladeInt n : {64, 65, 100, 290}) {
+      for (const BladeInt k : {40, 64, 65, 130, 520, 1100}) {
+        ++i;
+        const Case c = {1 + i % 2,  m,         n,         k,          false,
+                        i % 3 == 0, i % 5 < 3, i % 7 < 3, i % 4 == 0, i % 11 < 5};
+        Check<float>(c, i % 3 ? &pool : &alone);
+      }
+    }
+  }
+}
+
+// C = A * B for m x k and k x n numbers that lie side by side, B packed or not.
+std::vector<float> Product(const std::vector<float>& a, const std::vector<float>& b, BladeInt m,
+                           BladeInt n, BladeInt k, bool packed, bool reference = false) {
+  BladeGemm gemm{};
+  gemm.dtype = BLADE_F32;
+  gemm.batch = 1, gemm.m = m, gemm.n = n, gemm.k = k;
+  gemm.lda = k, gemm.ldb = n, gemm.ldc = n;
+  gemm.a = a.data(), gemm.b = b.data();
+  gemm.b_constant_input = -1;
+  std::vector<float> c(m * n);
+  gemm.c = c.data();
+  ThreadPool pool(2);
+  const GemmHost host = {ParallelFor, &pool, pool.threads(), nullptr};
+  const auto panels = packed ? PackB(gemm) : nullptr;
+  if (reference) {
+    kGemmReference.run(gemm, host, nullptr);
+  } else {
+    RunGemm(gemm, host, panels.get());
+  }
+  return c;
+}
+
+TEST(Products_of_numbers_of_all_sizes_are_as_accurate_as_f32) {
+  constexpr BladeInt m = 150, n = 96, k = 700;
+  Random random;
+  std::vector<float> a(m * k), b(k * n), a_size(m * k), b_size(k * n);
+  const auto fill = [&](std::vector<float>& x, std::vector<float>& size) {
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = static_cast<float>(random.Next() * std::exp2(20 * random.Next()));
+      size[i] = std::fabs(x[i]);
+    }
+  };
+  fill(a, a_size);
+  fill(b, b_size);
+  const auto exact = Product(a, b, m, n, k, false, true);
+  const auto sizes = Product(a_size, b_size, m, n, k, false, true);
+  for (const bool packed : {false, true}) {
+    const auto got = Product(a, b, m, n, k, packed);
+    for (size_t i = 0; i < got.size(); ++i) {
+      // Terms are exact to 2^-26, and some tens of them are added up one after the other.
+      CHECK(std::fabs(got[i] - exact[i]) <= 4e-7 * sizes[i]);
+    }
+  }
+}
+
+TEST(Numbers_that_have_no_parts_give_what_f32_gives) {
+  constexpr BladeInt m = 140, n = 100, k = 600;
+  Random random;
+  for (const float special : {INFINITY, -INFINITY, NAN, 3.4e38f, 1e-40f}) {
+    for (const int where : {0, 1, 2}) {  // A, B, both
+      std::vector<float> a(m * k), b(k * n);
+      for (float& x : a) x = static_cast<float>(random.Next());
+      for (float& x : b) x = static_cast<float>(random.Next());
+      if (where != 1) a[77 * k + 555] = special;
+      if (where != 0) b[555 * n + 70] = special;
+      const auto expected = Product(a, b, m, n, k, false, true);
+      for (const bool packed : {false, true}) {
+        const auto got = Product(a, b, m, n, k, packed);
+        for (size_t i = 0; i < got.size(); ++i) {
+          const bool same = std::isnan(expected[i])   ? std::isnan(got[i])
+                            : std::isinf(expected[i]) ? got[i] == expected[i]
+                                                      : std::fabs(got[i] - expected[i]) <=
+                                                            1e-6 * (k + std::fabs(expected[i]));
+          CHECK(same);
+        }
+      }
+    }
+  }
+}
+
 TEST(Nothing_is_written_for_an_empty_product) {
   BladeGemm gemm{};
   gemm.dtype = BLADE_F32;
