@@ -14,6 +14,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 BENCHMARKS = {
     "models": "benchmarks.models",
     "feature_columns": "benchmarks.feature_columns",
+    "compiler": "benchmarks.compiler",
 }
 
 

@@ -1,0 +1,176 @@
+"""The memory-bound graphs as SavedModels, run by TensorFlow, by XLA and compiled by us.
+
+All rivals are signatures of a SavedModel in a C++ session with TensorFlow's default threads, so
+that what a session costs falls on all of them. Ours is what `tf_blade.optimize` writes; XLA's has
+each function under `tf.function(jit_compile=True)`, and is warm: the shape is compiled before it is
+timed. `copy` moves as many bytes as the graph reads and writes, with as many threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import harness
+from benchmarks.compare import compare
+from benchmarks.compiler.graphs import GRAPHS, Graph
+
+TENSORFLOW, XLA, OURS, COPY = "tensorflow", "xla", "ours", "copy"
+Size = tuple[int, int]
+SIZES: tuple[Size, ...] = (
+    *((1, 7), (1, 4096), (16, 63), (33, 1027), (128, 768), (512, 77), (1000, 385)),
+    *((4096, 7), (4096, 256), (4096, 1024), (4093, 1021), (1024, 4096)),
+)
+# Bytes that a copy does not share out.
+_ALONE = 1 << 18
+QUICK_SIZES: tuple[Size, ...] = ((1, 768), (64, 77), (1024, 1024))
+
+
+def save_models(graphs: Sequence[Graph], folder: Path, targets: tuple[str, ...] | None) -> float:
+    """Writes folder/{tensorflow,xla,ours}. Returns the seconds that `optimize` took."""
+    import tensorflow as tf
+
+    import tf_blade
+
+    # A model that is only served needs no gradients (tf.nn.silu has its own).
+    save = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    for name, jit in ((TENSORFLOW, None), (XLA, True)):
+        signatures = {graph.name: _signature(graph, jit) for graph in graphs}
+        tf.saved_model.save(tf.Module(), str(folder / name), signatures, save)
+    options: dict[str, Any] = {"cpu_targets": targets} if targets else {}
+    # Losses are to be seen: what the compiler made stays, faster or not.
+    config = tf_blade.Config(keep_slower=True, timing_seconds=0.0, **options)
+    start = time.perf_counter()
+    tf_blade.optimize(str(folder / TENSORFLOW), str(folder / OURS), config=config, overwrite=True)
+    return time.perf_counter() - start
+
+
+def _signature(graph: Graph, jit: bool | None) -> Any:
+    import tensorflow as tf
+
+    inner = tf.function(graph.function, jit_compile=jit)
+    outer = tf.function(lambda **inputs: {"y": inner(**inputs)})
+    return outer.get_concrete_function(**graph.specs())
+
+
+def measure(
+    graphs: Sequence[Graph], sizes: Sequence[Size], folder: Path, seconds: float
+) -> Iterator[dict[str, Any]]:
+    """One row for each graph and size. folder: what `save_models` wrote."""
+    from benchmarks.session import Session
+    from tf_blade import library
+
+    library.load_ops()
+    with contextlib.ExitStack() as stack:
+        sessions = {
+            name: stack.enter_context(Session(folder / name)) for name in (TENSORFLOW, XLA, OURS)
+        }
+        threads = stack.enter_context(ThreadPoolExecutor(len(os.sched_getaffinity(0))))
+        for graph in graphs:
+            for size in sizes:
+                yield _measure_one(graph, size, sessions, threads, seconds)
+
+
+def _measure_one(
+    graph: Graph,
+    size: Size,
+    sessions: Mapping[str, Any],
+    threads: ThreadPoolExecutor,
+    seconds: float,
+) -> dict[str, Any]:
+    from tf_blade import library
+
+    feeds = graph.feeds(*size)
+    row: dict[str, Any] = {"graph": graph.name, "rows": size[0], "width": size[1]}
+    calls = {name: session.bind(graph.name, feeds) for name, session in sessions.items()}
+    expected = calls[TENSORFLOW].outputs()
+    start = time.perf_counter()
+    by_xla = calls[XLA].outputs()
+    row["xla_first_ms"] = (time.perf_counter() - start) * 1e3
+    library.reset_counters()
+    difference = compare(expected, calls[OURS].outputs())
+    counters = library.counters()
+    bytes_moved = sum(a.nbytes for a in (*feeds.values(), *expected.values()))
+    row |= {
+        "wrong": not difference.ok,
+        "message": difference.message,
+        "max_error": difference.max_error,
+        "xla_wrong": not compare(expected, by_xla).ok,
+        "launches": counters.launches,
+        "fallbacks": counters.fallbacks,
+        "bytes": bytes_moved,
+    }
+    rivals: dict[str, Callable[[], object]] = {name: call.run for name, call in calls.items()}
+    rivals[COPY] = Copier(bytes_moved // 2, threads)
+    samples = harness.interleave(rivals, seconds=seconds)
+    row |= {f"{name}_ms": asdict(samples.timing(name)) for name in rivals}
+    for name in (TENSORFLOW, XLA, COPY):
+        row[f"vs_{name}"] = asdict(samples.ratio(name, OURS))
+    return row
+
+
+class Copier:
+    """Copies `count` bytes in equal parts on all threads (a small copy: on one) when called."""
+
+    def __init__(self, count: int, threads: ThreadPoolExecutor) -> None:
+        self.source = np.arange(count, dtype=np.uint8)
+        self.target = np.zeros(count, np.uint8)
+        self._threads = threads
+        self._part = -(-count // (threads._max_workers if count > _ALONE else 1))
+
+    def __call__(self) -> None:
+        starts = range(self._part, self.source.size, self._part)
+        others = [self._threads.submit(self._copy, start) for start in starts]
+        self._copy(0)
+        for other in others:
+            other.result()
+
+    def _copy(self, start: int) -> None:
+        length = min(self._part, self.source.size - start)
+        ctypes.memmove(self.target.ctypes.data + start, self.source.ctypes.data + start, length)
+
+
+def level_2_bytes() -> int:
+    """The size of the second-level caches of the cores in use; 1 MiB a core if nobody says."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        each = os.sysconf("SC_LEVEL2_CACHE_SIZE")
+    except (ValueError, OSError):
+        each = 0
+    return cores * (each if each > 0 else 1 << 20)
+
+
+def summarize(rows: Sequence[Mapping[str, Any]], large: int) -> dict[str, float]:
+    """The figures of this part; `large`: from how many bytes on the bandwidth counts."""
+
+    def ratios(name: str) -> list[float]:
+        return [row[f"vs_{name}"]["value"] for row in rows]
+
+    fractions = [row["vs_copy"]["value"] for row in rows if row["bytes"] > large]
+    return {
+        "geomean_vs_tf": harness.geometric_mean(ratios(TENSORFLOW)),
+        "min_vs_tf": min(ratios(TENSORFLOW), default=float("nan")),
+        "geomean_vs_xla": harness.geometric_mean(ratios(XLA)),
+        "min_vs_xla": min(ratios(XLA), default=float("nan")),
+        "slower_than_xla": sum(value < 1 for value in ratios(XLA)),
+        "bandwidth_fraction": harness.geometric_mean(fractions),
+        "min_bandwidth_fraction": min(fractions, default=float("nan")),
+        "wrong": sum(bool(row["wrong"]) for row in rows),
+        "falling_back": sum(bool(row["fallbacks"]) for row in rows),
+        "not_compiled": sum(row["launches"] == 0 and not row["fallbacks"] for row in rows),
+        "rows": len(rows),
+    }
+
+
+def chosen(names: Sequence[str]) -> list[Graph]:
+    """The graphs of these names, all of them for none. Raises KeyError for a name that is none."""
+    return [GRAPHS[name] for name in names] if names else list(GRAPHS.values())
