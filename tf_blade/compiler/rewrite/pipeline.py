@@ -8,7 +8,7 @@ from itertools import count
 
 from tf_blade.compiler.ir.program import Program
 from tf_blade.compiler.ir.verifier import verify
-from tf_blade.compiler.rewrite import algebra, broadcasts, epilogue, fold, layout, products
+from tf_blade.compiler.rewrite import algebra, broadcasts, epilogue, fold, layout, products, splits
 from tf_blade.compiler.rewrite.cse import share_common
 from tf_blade.compiler.rewrite.dce import drop_dead
 from tf_blade.compiler.rewrite.rules import RewriteLog, RuleSet
@@ -46,6 +46,8 @@ PIPELINE: tuple[Pass, ...] = (
     _rules(layout.rules),
     # Broadcasts sink below elementwise ops, which makes new constant subexpressions: next round.
     _rules(broadcasts.rules),
+    # Then, on broadcasts from the smallest operands: they must follow into the split dims.
+    _rules(splits.rules),
     # Equal ops become one before uses are counted for the epilogues.
     Pass("cse", share_common),
     # Last, on canonical broadcasts: a bias is `broadcast_in_dim` of a vector, a relu `max` with 0.
