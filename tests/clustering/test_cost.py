@@ -22,6 +22,16 @@ def test_one_node_alone_is_refused():
     assert left_out["y"] == "alone: a cluster of one Relu can't win"
 
 
+@pytest.mark.parametrize("function", [tf.nn.softmax, tf.nn.log_softmax])
+def test_an_op_of_several_passes_is_worth_a_cluster_of_its_own(function):
+    def build():
+        x = tf.compat.v1.placeholder(tf.float32, [None, None], name="x")
+        return [function(x, name="y")]
+
+    clusters, left_out = default_cost(build)
+    assert members(clusters) == [{"y"}] and "y" not in left_out
+
+
 def test_two_small_ops_are_refused_but_two_large_ones_are_not():
     def build(size):
         # the result goes to an op outside, not to a fetch

@@ -36,6 +36,9 @@ _SLOW_PER_ELEMENT = frozenset(
     {"Exp", "Expm1", "Log", "Log1p", "Tanh", "Sigmoid", "Softplus", "Softmax", "LogSoftmax", "Pow"}
     | {"Erf", "Erfc", "Elu", "Selu", "Sin", "Cos", "Rsqrt", "Sqrt", "RealDiv", "Div", "FloorMod"}
 )
+# Ops that TensorFlow goes over memory for several times, where one kernel of ours goes once; it is
+# faster from the smallest sizes on.
+_WORTH_IT_ALONE = frozenset({"Softmax", "LogSoftmax"})
 _SMALL_INTEGERS = 64  # elements of a host-side shape computation at most
 
 
@@ -145,7 +148,9 @@ class CostModel:
         traffic = sum(2 * self.traffic_us(types, ref) for ref in fused if ref.node not in views)
         boundary = self.io_us * (len(inputs) + len(outputs)) + self.view_us * names_kept
         gain = dispatch + traffic - self.launch_us - boundary
-        if len(members) == 1:
+        if any(node.op in _WORTH_IT_ALONE for node in members):
+            gain = max(gain, self.margin_us)
+        elif len(members) == 1:
             return Estimate(gain, f"alone: a cluster of one {members[0].op} can't win")
         if gain >= self.margin_us:
             return Estimate(gain, None)

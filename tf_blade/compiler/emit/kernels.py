@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tf_blade.compiler.emit import c
+from tf_blade.compiler.emit.masks import can_be_masked
 from tf_blade.compiler.emit.nest import (
     Function,
     LongScratch,
@@ -205,9 +206,45 @@ def _print_vector_loop(
     inner = Scope(hoist, frozenset([v]))
     _print_statements(p, accumulators, text, inner)
     clauses = [a.clause() for a in accumulators]
-    clauses += [f"reduction(| : {f})" for f in sorted(inner.flags)]
-    scope.lines.append(" ".join(["#pragma omp simd", *clauses]))
+    masked = can_be_masked(p, v) and not inner.flags
+    if masked:
+        text.functions.add("lanes")
+        last, end = end, text.unique(f"{v.name}_whole")
+        whole = f"{last} & -LANES" if begin == "0" else f"{begin} + (({last} - {begin}) & -LANES)"
+        scope.lines.append(f"const i64 {end} = {whole};")
+    simd = " ".join(["#pragma omp simd", *clauses])
+    scope.lines.append(simd + "".join(f" reduction(| : {f})" for f in sorted(inner.flags)))
     scope.close(inner, loop_header(v, begin, end))
+    if masked:
+        tail = _masked_tail(p, accumulators, text, v, f"{end} + lane", f"{last} - {end}", hoist)
+        scope.lines += [f"if ({end} < {last}) {{", f"  {simd}", *(f"  {x}" for x in tail), "}"]
+
+
+def _masked_tail(
+    p: Pass,
+    accumulators: list[_Accumulator],
+    text: KernelText,
+    v: LoopVar,
+    place: str,
+    left: str,
+    hoist: Scope,
+) -> list[str]:
+    """The last iterations, less than a vector of them, as one vector with a mask."""
+    some = Scope(hoist, frozenset([v]))
+    some.lines.append(f"const i64 {v.name} = {place};")
+    lane = Scope(hoist, frozenset([v]))
+    for a in accumulators:
+        element = text.unique(f"{a.part}_x")
+        lane.lines.append(f"{a.kind} {element} = {a.neutral};")
+        some.lines.append(f"{element} = {text.text(a.what.scalar, some)};")
+        some.names[a] = element
+    for store in p.stores:
+        print_store(store, text, some)
+    lane.close(some, f"if (lane < (i32)({left}))")
+    lane.lines += [a.step(some.names[a]) for a in accumulators]
+    loop = Scope()
+    loop.close(lane, "for (i32 lane = 0; lane < LANES; ++lane)")
+    return loop.lines
 
 
 def _print_statements(

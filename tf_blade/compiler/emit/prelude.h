@@ -36,6 +36,17 @@ INLINE f32 from_bits(i32 bits) {
   return x;
 }
 
+//@ lanes:
+// Elements of four bytes in a vector whose lanes can be masked; 1 where none can be. What is left of
+// a row after whole vectors is then done as one more, not element by element.
+#if defined(__AVX512F__)
+enum : i32 { LANES = 16 };
+#elif defined(__AVX2__)
+enum : i32 { LANES = 8 };
+#else
+enum : i32 { LANES = 1 };
+#endif
+
 //@ clamp_f32: bits
 // x moved into [low, high], for low < 0 < high; NaN becomes one of them. Floats of one sign are
 // ordered as their bits are. Integer minima never turn into the branches that comparisons of
