@@ -28,12 +28,17 @@ _CACHE = Path(__file__).parents[2] / ".pytest_cache" / "kernels"
 
 
 def compile_batch(
-    sources: Sequence[str], *, optimize: str = "-O1", flags: Sequence[str] = (), pieces: int = 3
+    sources: Sequence[str],
+    *,
+    optimize: str = "-O1",
+    flags: Sequence[str] = (),
+    pieces: int = 3,
+    target: str = TARGET,
 ) -> list[CtypesHost]:
     """A host for each source, in order. Raises AssertionError with the compiler's output."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         groups = [sources[i : i + SIZE] for i in range(0, len(sources), SIZE)]
-        paths = list(pool.map(lambda g: _library(g, (optimize, *flags)), groups))
+        paths = list(pool.map(lambda g: _library(g, (optimize, *flags), target), groups))
     hosts: list[CtypesHost] = []
     for group, path in zip(groups, paths, strict=True):
         library = ctypes.CDLL(str(path))
@@ -41,9 +46,9 @@ def compile_batch(
     return hosts
 
 
-def _library(sources: Sequence[str], flags: tuple[str, ...]) -> Path:
+def _library(sources: Sequence[str], flags: tuple[str, ...], target: str) -> Path:
     compiler = find_compiler()
-    key = hashlib.sha256(repr((sources, flags, str(compiler), TARGET)).encode()).hexdigest()
+    key = hashlib.sha256(repr((sources, flags, str(compiler), target)).encode()).hexdigest()
     path = _CACHE / f"{key[:32]}.so"
     if path.exists():
         return path
@@ -52,10 +57,10 @@ def _library(sources: Sequence[str], flags: tuple[str, ...]) -> Path:
         parts = [abi_header()]
         for i, source in enumerate(sources):
             Path(folder, f"part_{i}.inc").write_text(source)
-            parts.append(_part(i))
+            parts.append(_part(i, target))
         Path(folder, "batch.cc").write_text("\n".join(parts))
         output = os.path.join(folder, "batch.so")
-        command = compiler.compile_command(TARGET, "batch.cc", output)
+        command = compiler.compile_command(target, "batch.cc", output)
         command.remove("-c")
         done = subprocess.run(
             [*command, *flags, "-shared", "-lm"],
@@ -71,8 +76,8 @@ def _library(sources: Sequence[str], flags: tuple[str, ...]) -> Path:
     return path
 
 
-def _part(i: int) -> str:
-    symbol = isa_symbol(TARGET)
+def _part(i: int, target: str) -> str:
+    symbol = isa_symbol(target)
     return f"""
 #define BLADE_RUN run_{i}
 #define blade_run_{symbol} run_{i}

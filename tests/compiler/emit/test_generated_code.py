@@ -7,24 +7,29 @@ import functools
 import numpy as np
 import pytest
 
-from tests.compiler.batch import compile_batch
+from tests.compiler.batch import TARGET, compile_batch
 from tests.compiler.ctypes_host import CtypesHost
 from tests.compiler.emit.programs import EXAMPLES, Example
+from tf_blade import machine
 from tf_blade.compiler import compile_program
 from tf_blade.compiler.ir.interpreter import Refused, run
 from tf_blade.compiler.ir.program import Program
 
 
 @functools.cache
-def compiled() -> dict[str, tuple[Program, CtypesHost]]:
+def compiled(target: str = TARGET) -> dict[str, tuple[Program, CtypesHost]]:
     programs = [e.program() for e in EXAMPLES]
-    hosts = compile_batch([compile_program(p) for p in programs], optimize="-O3")
+    sources = [compile_program(p) for p in programs]
+    hosts = compile_batch(sources, optimize="-O3", target=target)
     return {p.name: (p, h) for p, h in zip(programs, hosts, strict=True)}
 
 
+@pytest.mark.parametrize("target", [TARGET, "x86-64-v4"])
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
-def test_computes_what_the_interpreter_computes(example: Example):
-    program, host = compiled()[example.name]
+def test_computes_what_the_interpreter_computes(example: Example, target: str):
+    if target == "x86-64-v4" != machine.cpu_target():
+        pytest.skip("this processor lacks AVX-512")
+    program, host = compiled(target)[example.name]
     rng = np.random.default_rng(len(example.name))
     for _ in range(example.runs):
         inputs = example.inputs(program, rng)

@@ -185,14 +185,20 @@ INLINE ReducedExp reduced_exp(f32 x) {
   return {bits_of(shifted) - 0x4b400000, r, q};
 }
 
-//@ exp_f32: reduced_exp, clamp_f32, keep_nan
+//@ exp_in_range_f32: reduced_exp
+// exp(x) for -170 <= x <= 89. At most 1 ulp.
+INLINE f32 exp_in_range_f32(f32 x) {
+  const ReducedExp e = reduced_exp(x);
+  const f32 y = __builtin_fmaf(e.q, e.r * e.r, e.r) + 1.0f;
+  // 2^n in two factors: n goes down to -150 and less, for results below the normal numbers.
+  const i32 half = e.n >> 1;
+  return y * from_bits((half + 127) << 23) * from_bits((e.n - half + 127) << 23);
+}
+
+//@ exp_f32: exp_in_range_f32, clamp_f32, keep_nan
 // At most 1 ulp.
 INLINE f32 exp_f32(f32 x) {
-  const ReducedExp e = reduced_exp(clamp_f32(x, -104.0f, 89.0f));
-  const f32 y = __builtin_fmaf(e.q, e.r * e.r, e.r) + 1.0f;
-  // 2^n in two factors: n goes down to -150, for results below the normal numbers.
-  const i32 half = e.n >> 1;
-  return keep_nan(x, y * from_bits((half + 127) << 23) * from_bits((e.n - half + 127) << 23));
+  return keep_nan(x, exp_in_range_f32(clamp_f32(x, -104.0f, 89.0f)));
 }
 
 //@ expm1_f32: reduced_exp, clamp_f32, keep_nan
@@ -363,15 +369,18 @@ INLINE f32 erf_f32(f32 x) {
   return t > 0.927734375f ? __builtin_copysignf(far, x) : near;
 }
 
-//@ erfc_f32: exp_f32
+//@ erfc_f32: exp_in_range_f32
 // At most 4 ulp.
 INLINE f32 erfc_f32(f32 x) {
   const f32 magnitude = __builtin_fabsf(x);
   const f32 a = magnitude > 11.0f ? 11.0f : magnitude;  // erfc(11) is 0 in f32
   // q = (a - 2) / (a + 2) to more than f32's precision; erfc(a) * exp(a^2) * (1 + 2a) is a
   // polynomial of it.
+  // Both divisors share one division; what that rounds away is corrected with the rest.
   const f32 p = a + 2.0f;
-  const f32 inverse = 1.0f / p;
+  const f32 c = __builtin_fmaf(2.0f, a, 1.0f);
+  const f32 inverse_both = 1.0f / (p * c);
+  const f32 inverse = inverse_both * c;
   const f32 quotient = (a - 2.0f) * inverse;
   const f32 t = __builtin_fmaf(quotient + 1.0f, -2.0f, a);
   const f32 rest = __builtin_fmaf(quotient, -a, t);
@@ -387,13 +396,13 @@ INLINE f32 erfc_f32(f32 x) {
   y = __builtin_fmaf(y, q, -9.27639827e-2f);
   y = __builtin_fmaf(y, q, 2.76978403e-1f);
   // (1 + y) / (1 + 2a)
-  const f32 d = 1.0f / __builtin_fmaf(2.0f, a, 1.0f);
+  const f32 d = inverse_both * p;
   const f32 ratio = __builtin_fmaf(y, d, d);
   const f32 e = __builtin_fmaf(ratio, -a, 0.5f) * 2.0f + (y - ratio);
   const f32 scaled = __builtin_fmaf(e, d, ratio);
   // times exp(-a^2), with what rounding a^2 took away
   const f32 square = a * a;
-  const f32 decay = exp_f32(-square);
+  const f32 decay = exp_in_range_f32(-square);
   const f32 lost = __builtin_fmaf(-a, a, square);
   const f32 result = __builtin_fmaf(scaled, decay, scaled * decay * lost);
   return x < 0 ? 2.0f - result : x != x ? x : result;
