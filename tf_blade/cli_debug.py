@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Group
 from rich.text import Text
@@ -23,7 +23,12 @@ from tf_blade.cli_commands import Outcome
 from tf_blade.cli_progress import show_progress
 from tf_blade.config import Config
 from tf_blade.errors import InputError
-from tf_blade.report import to_plain
+from tf_blade.report import Report, to_plain
+
+if TYPE_CHECKING:
+    from tf_blade.dump.read import Dump
+
+Read = TypeVar("Read")
 
 
 def replay(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
@@ -89,14 +94,42 @@ def bisect(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
 
 
 def inspect(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
+    if not options.trace and options.html:
+        raise InputError("--html is for the trace: give --trace, too.")
+    if options.fusions:
+        return _fusions(options, driver)
     if not options.trace:
-        if options.html:
-            raise InputError("--html is for the trace: give --trace, too.")
         return cli_commands.inspect(options, driver)
     from tf_blade.debug.trace import read_trace, trace_page, trace_renderable
-    from tf_blade.dump.read import read_dump
 
     page = _page_to_write(options.html)
+    report, traces = _of_dump(options, driver, read_trace)
+    data: dict[str, Any] = {
+        "report": report.to_dict(),
+        "trace": [to_plain(trace) for trace in traces],
+    }
+    if page is None:
+        shown = trace_renderable(traces) if traces else Text("nothing was compiled")
+        return Outcome(data, shown)
+    _write_whole(page, trace_page(f"tf-blade trace of {options.input}", traces))
+    data["html"] = options.html
+    return Outcome(data, Group(Text(f"written: {options.html}", style="bold")))
+
+
+def _fusions(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
+    from tf_blade.debug.fusions import fusions_renderable, read_fusions
+
+    report, clusters = _of_dump(options, driver, read_fusions)
+    data = {"report": report.to_dict(), "fusions": [to_plain(c) for c in clusters]}
+    return Outcome(data, fusions_renderable(clusters))
+
+
+def _of_dump(
+    options: argparse.Namespace, driver: api.Driver | None, read: Callable[[Dump], list[Read]]
+) -> tuple[Report, list[Read]]:
+    """A dry run's report, and what `read` finds in the dump that it writes."""
+    from tf_blade.dump.read import read_dump
+
     config = cli_commands.read_config(options)
     with tempfile.TemporaryDirectory(prefix="tf_blade_trace_") as scratch:
         config = dataclasses.replace(config, dump_dir=config.dump_dir or scratch)
@@ -108,17 +141,8 @@ def inspect(options: argparse.Namespace, driver: api.Driver | None) -> Outcome:
                 signatures=options.signature,
                 progress=progress,
             )
-        traces = read_trace(read_dump(str(config.dump_dir))) if report.cluster_count else []
-    data: dict[str, Any] = {
-        "report": report.to_dict(),
-        "trace": [to_plain(trace) for trace in traces],
-    }
-    if page is None:
-        shown = trace_renderable(traces) if traces else Text("nothing was compiled")
-        return Outcome(data, shown)
-    _write_whole(page, trace_page(f"tf-blade trace of {options.input}", traces))
-    data["html"] = options.html
-    return Outcome(data, Group(Text(f"written: {options.html}", style="bold")))
+        found = read(read_dump(str(config.dump_dir))) if report.cluster_count else []
+    return report, found
 
 
 COMMANDS: Mapping[str, Callable[[argparse.Namespace, api.Driver | None], Outcome]] = {

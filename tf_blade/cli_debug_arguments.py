@@ -64,8 +64,14 @@ def add_debug_commands(
 
 
 def add_trace_arguments(inspect: argparse.ArgumentParser) -> None:
-    """Adds the trace to `inspect`."""
-    inspect.add_argument(
+    """Adds the trace and the fusion plan to `inspect`."""
+    what = inspect.add_mutually_exclusive_group()
+    what.add_argument(
+        "--fusions",
+        action="store_true",
+        help="show the kernels that each cluster becomes, and why each is one",
+    )
+    what.add_argument(
         "--trace",
         action="store_true",
         help="show every rewrite, inlining and fusion in order, with before and after",

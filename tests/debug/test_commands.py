@@ -1,4 +1,4 @@
-"""replay, bisect and inspect --trace from the command line: output, exit codes, wrong usage."""
+"""replay, bisect and inspect (--trace, --fusions) from the command line: output and wrong usage."""
 
 from __future__ import annotations
 
@@ -111,6 +111,17 @@ def test_inspect_shows_the_trace_and_writes_a_page(
     assert [trace["name"] for trace in data["trace"]] == [f"blade_cluster_{i}" for i in range(3)]
     assert data["trace"][1]["steps"][0]["rule"] == "cse"
     assert data["report"]["regions"]
+
+
+def test_inspect_shows_the_fusion_plan(run, three_parts: Path, quick_toml: str):
+    arguments = ["inspect", three_parts, "--config", quick_toml, "--fusions"]
+    code, out, err = run(*arguments)
+    assert (code, err) == (0, "")
+    assert "blade_cluster_0: " in out and "why it is one" in out
+    code, out, _ = run(*arguments, "--json")
+    data = json.loads(out)
+    assert [found["name"] for found in data["fusions"]] == [f"blade_cluster_{i}" for i in range(3)]
+    assert all(found["kernels"] for found in data["fusions"])
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ INLINE f32 from_bits(i32 bits) {
 }
 
 //@ lanes:
-// Elements of four bytes in a vector whose lanes can be masked; 1 where none can be. What is left of
-// a row after whole vectors is then done as one more, not element by element.
+// Elements of four bytes in a vector whose lanes can be masked; 1 where none can be. What is left
+// of a row after whole vectors is then done as one more, not element by element.
 #if defined(__AVX512F__)
 enum : i32 { LANES = 16 };
 #elif defined(__AVX2__)
@@ -197,9 +197,7 @@ INLINE f32 exp_in_range_f32(f32 x) {
 
 //@ exp_f32: exp_in_range_f32, clamp_f32, keep_nan
 // At most 1 ulp.
-INLINE f32 exp_f32(f32 x) {
-  return keep_nan(x, exp_in_range_f32(clamp_f32(x, -104.0f, 89.0f)));
-}
+INLINE f32 exp_f32(f32 x) { return keep_nan(x, exp_in_range_f32(clamp_f32(x, -104.0f, 89.0f))); }
 
 //@ expm1_f32: reduced_exp, clamp_f32, keep_nan
 // At most 2 ulp.
