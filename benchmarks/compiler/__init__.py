@@ -12,11 +12,12 @@ part (`stream.py`): requests of 200 different shapes to a BERT encoder, if it is
   wrong, falling_back         rows with wrong answers; with a run that TensorFlow had to do
   not_compiled                rows that the compiler left to TensorFlow
   shapes_total_vs_xla         XLA's time for the stream, compiling included, / ours (the whole of
-                              `optimize` with an empty cache, and all requests); XLA runs
-                              --xla-shapes of them, the rest is scaled
+                              `optimize` with an empty cache, but without its check of the
+                              answers, and all requests); XLA runs --xla-shapes of them, the rest
+                              is scaled
   compiles_after_first        executables that were made while the stream ran
   worst_shape_vs_specialised  our time / that of our own code for this shape only, the largest
-  minilm_compile_seconds      in the C++ compiler; minilm_optimize_seconds: all of `optimize`
+  minilm_compile_seconds      this `optimize`, all of it
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def run(
         "stream": case.name,
         "shapes": count,
         "optimize_seconds": time.perf_counter() - start,
-        "compile_seconds": report.compile_seconds,
+        "cxx_seconds": report.compile_seconds,
     }
     _save_wrapped(case, folder / "xla", jit=True)
     row |= _run_stream(case, folder, cache, stream, _spread(stream, xla_count))
@@ -73,7 +73,10 @@ def _spread(stream: Sequence[Shape], count: int) -> list[Shape]:
 def _optimize(source: Path, target: Path, cache: Path, signature: str) -> Any:
     import tf_blade
 
-    config = tf_blade.Config(cache_dir=str(cache), keep_slower=True, timing_seconds=0.0)
+    # The stream's answers are compared here; XLA doesn't compare any while it compiles, either.
+    config = tf_blade.Config(
+        cache_dir=str(cache), keep_slower=True, timing_seconds=0.0, check=False
+    )
     signatures = [signature]
     model = tf_blade.optimize(str(source), str(target), config=config, signatures=signatures)
     return model.report
@@ -188,8 +191,7 @@ def summarize(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         "shapes_total_vs_xla": row["xla_seconds_a_shape"] * row["shapes"] / ours,
         "worst_shape_vs_specialised": max(fixed, default=float("nan")),
         "compiles_after_first": row["compiles_after_first"],
-        "minilm_compile_seconds": row["compile_seconds"],
-        "minilm_optimize_seconds": row["optimize_seconds"],
+        "minilm_compile_seconds": row["optimize_seconds"],
         "stream_wrong": sum(bool(r["wrong"]) for r in rows),
         "stream_falling_back": float(bool(row["fallbacks"])),
     }
