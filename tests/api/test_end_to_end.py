@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import tf_blade
-from tf_blade import Config
+from tf_blade import Config, library
 from tf_blade.report import REPORT_FILE
 
 ROOT = Path(__file__).parents[2]
@@ -149,3 +149,27 @@ def test_without_a_compiler_the_message_names_three_ways_to_get_one(
         assert way in str(caught.value)
     assert caught.value.exit_code == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_what_no_function_can_run_is_in_no_cluster(tmp_path: Path, config: Config):
+    """ParallelConcat's kernel is a placeholder: Grappler rewrites it, but not in the functions that
+    run in a cluster's place."""
+
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, n) for n in "xy"])
+        def serve(self, x, y):
+            # Two unknown dims that broadcast: the cluster refuses, and its fallback runs.
+            row = tf.reduce_sum(tf.tanh(x * 2.0) + tf.sigmoid(y), 0, keepdims=True)
+            both = tf.raw_ops.ParallelConcat(values=[row, tf.exp(-row)], shape=[2, 4])
+            return {"z": tf.nn.softmax(both * 0.5 + 1.0)}
+
+    model = Model()
+    tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.serve)
+    samples = {"x": X[:, :4], "y": X[:, 4:]}
+    optimized = tf_blade.optimize(tmp_path / "model", config=config, inputs=samples)
+    assert optimized.report.cluster_count > 0
+    before = sum(library.counters().fallbacks.values())
+    got = optimized(x=X[:, :4], y=X[:1, 4:])["z"]
+    assert sum(library.counters().fallbacks.values()) > before
+    expected = model.serve(tf.constant(X[:, :4]), tf.constant(X[:1, 4:]))["z"]
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
