@@ -115,6 +115,7 @@ class Names:
     def __init__(self, program: Program) -> None:
         self._of: dict[Value, str] = {}
         self._used: set[str] = set()
+        self._nested = 0
         for value in program.values():
             self._add(value)
 
@@ -127,6 +128,13 @@ class Names:
             name += "_"
         self._used.add(name)
         self._of[value] = name
+
+    def nest(self, program: Program) -> None:
+        """Names the values of a program inside an op: numbered from 1000, from 2000, …"""
+        self._nested += 1
+        for number, value in enumerate(program.values(), 1000 * self._nested):
+            self._of[value] = name = f"{'p' if value.op is None else 'v'}{number}"
+            self._used.add(name)
 
     def __getitem__(self, value: Value) -> str:
         if value not in self._of:

@@ -88,6 +88,11 @@ INLINE i64 take_temp(i64* total, i64 bytes) {
   return offset;
 }
 
+//@ copy_bytes:
+INLINE void copy_bytes(void* to, const void* from, i64 bytes) {
+  if (bytes > 0) __builtin_memcpy(to, from, (unsigned long)bytes);
+}
+
 //@ is_set:
 // A bool in memory. GCC makes vector masks of comparisons, not of bytes it knows to be 0 or 1.
 INLINE bool is_set(const bool& x) { return reinterpret_cast<const u8&>(x) != 0; }

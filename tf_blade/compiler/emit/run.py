@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import sympy
@@ -13,6 +13,7 @@ from tf_blade.compiler.emit import c
 from tf_blade.compiler.emit.columns import column_reduce_function
 from tf_blade.compiler.emit.gemm import Batch, gemm_call
 from tf_blade.compiler.emit.kernels import kernel_function
+from tf_blade.compiler.emit.loop import row_update, while_loop
 from tf_blade.compiler.emit.nest import Function
 from tf_blade.compiler.emit.scan import scan_function
 from tf_blade.compiler.emit.scatter import scatter_function
@@ -21,6 +22,7 @@ from tf_blade.compiler.emit.top_k import top_k_function
 from tf_blade.compiler.fuse.index import mul
 from tf_blade.compiler.fuse.matrices import base
 from tf_blade.compiler.ir.dims import Dim, FloorDiv, FloorMod, to_text
+from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.program import InputDim, InputElement, Program, Value
 from tf_blade.compiler.ir.types import DType
 from tf_blade.compiler.schedule.kernel import (
@@ -28,10 +30,12 @@ from tf_blade.compiler.schedule.kernel import (
     Gemm,
     HostStores,
     Kernel,
+    RowUpdate,
     Scan,
     Scatter,
     Step,
     TopK,
+    WhileLoop,
 )
 from tf_blade.compiler.schedule.schedule import Schedule
 
@@ -61,15 +65,22 @@ class RunPrinter:
         self.memory = schedule.memory
         self.names = c.Names(self.program)
         self.source = Source()
+        # What the names of kernels begin with.
+        self.prefix = ""
+        # Parameters that are inputs of the cluster and the same in every call, with their number.
+        self._constant_inputs = {i: i for i in self.program.constant_params}
+        self._inner: list[RunPrinter] = []
         self._data: set[Value] = set()
         self._host_arrays: set[Value] = set()
         self._long_scratch: dict[Value, str] = {}
+        # Room besides: name, type of the elements, bytes.
+        self._rooms: list[tuple[str, str, str]] = []
         # Kernels printed so far, by their text with neutral names: layers of a model repeat.
         self._printed: dict[str, str] = {}
 
     def print(self) -> Source:
         # Kernels first: what they use decides what run has to provide.
-        calls = [self._step(step, number) for number, step in enumerate(self.schedule.steps)]
+        calls = self._calls()
         self._symbols_and_checks()
         self._pointers()
         self._temporaries()
@@ -82,12 +93,59 @@ class RunPrinter:
         self._add("return BLADE_OK;")
         return self.source
 
+    def _calls(self) -> list[list[str]]:
+        return [self._step(step, number) for number, step in enumerate(self.schedule.steps)]
+
+    # -- programs inside ops --------------------------------------------------------------
+
+    def nested(
+        self, schedule: Schedule, prefix: str, constant_inputs: dict[int, int]
+    ) -> RunPrinter:
+        """The printer of a program inside an op; its kernels' names begin with `prefix`."""
+        inner = RunPrinter(schedule)
+        self.names.nest(inner.program)
+        inner.names = self.names
+        inner.source = replace(self.source, run=[])  # shares all but its own lines
+        inner.prefix = prefix
+        inner._constant_inputs = {i: n for i, n in constant_inputs.items() if n >= 0}
+        inner._data, inner._printed = self._data, self._printed
+        self._inner.append(inner)
+        return inner
+
+    def steps(self) -> list[str]:
+        """Prints the kernels; the lines that run them."""
+        return [line for call in self._calls() for line in call]
+
+    def shape_arrays(self) -> list[str]:
+        """Declarations of the arrays of dims that the kernels read."""
+        self._shape_arrays()
+        return self.source.run
+
+    def buffer(self, value: Value) -> str:
+        """The pointer to a value's elements."""
+        value = base(value)
+        if value.op is not None and value.op.kind == "shape_value":
+            if value not in self.memory.stored:
+                self._host_arrays.add(value)
+                return f"{self.names[value]}_dims"
+        return self._pointer(value)
+
+    def constant_input(self, value: Value) -> int:
+        """The number of the cluster's input that the value is, if it is constant, else -1."""
+        params = self.program.params
+        index = params.index(value) if value in params else -1
+        return self._constant_inputs.get(index, -1)
+
+    def add_room(self, name: str, kind: str, size: str) -> None:
+        """Declares temporary memory `NAME_ptr` of `size` bytes."""
+        self._rooms.append((name, kind, size))
+
     # -- small helpers --------------------------------------------------------------------
 
     def _add(self, *lines: str) -> None:
         self.source.run += lines
 
-    def _dim(self, dim: Dim) -> str:
+    def dim(self, dim: Dim) -> str:
         self.source.functions |= {
             name
             for name in ("dim_floor_div", "dim_floor_mod", "dim_max", "dim_min", "dim_if_negative")
@@ -95,14 +153,14 @@ class RunPrinter:
         }
         return c.dim(dim)
 
-    def _refusal(self, reason: str) -> int:
+    def refusal(self, reason: str) -> int:
         """The number of a refusal, counted from 1."""
         if reason not in self.source.refusals:
             self.source.refusals.append(reason)
         return self.source.refusals.index(reason) + 1
 
     def _refuse_unless(self, condition: str, reason: str) -> None:
-        self._add(f"if (!({condition})) return {self._refusal(reason)};")
+        self._add(f"if (!({condition})) return {self.refusal(reason)};")
 
     # -- shapes ---------------------------------------------------------------------------
 
@@ -122,7 +180,7 @@ class RunPrinter:
         self._check_divisors()
         for constraint in program.constraints:
             sign = "==" if constraint.kind == "eq" else "<="
-            left, right = self._dim(constraint.left), self._dim(constraint.right)
+            left, right = self.dim(constraint.left), self.dim(constraint.right)
             self._refuse_unless(f"{left} {sign} {right}", constraint.reason)
         for index, param in enumerate(program.params):
             for axis, dim in enumerate(param.type.shape):
@@ -133,7 +191,7 @@ class RunPrinter:
     def _check_dim(self, index: int, axis: int, dim: Dim) -> None:
         param = self.program.params[index]
         self._refuse_unless(
-            f"inputs[{index}].dims[{axis}] == {self._dim(dim)}",
+            f"inputs[{index}].dims[{axis}] == {self.dim(dim)}",
             f"input {index} is not of shape {[to_text(n) for n in param.type.shape]}",
         )
 
@@ -141,7 +199,7 @@ class RunPrinter:
         param = self.program.params[source.param]
         if not all(isinstance(n, int) for n in param.type.shape):
             self._refuse_unless(
-                f"{self._dim(param.type.size)} > {source.index}",
+                f"{self.dim(param.type.size)} > {source.index}",
                 f"input {source.param} has no element {source.index}",
             )
         kind = c.type_name(param.type.dtype)
@@ -159,7 +217,7 @@ class RunPrinter:
                     continue
                 checked.add(divisor)
                 self._refuse_unless(
-                    f"{self._dim(divisor)} != 0", f"{to_text(quotient)} divides by zero"
+                    f"{self.dim(divisor)} != 0", f"{to_text(quotient)} divides by zero"
                 )
 
     def _every_dim(self) -> Iterator[sympy.Expr]:
@@ -172,10 +230,13 @@ class RunPrinter:
 
         for constraint in self.program.constraints:
             yield from walk((constraint.left, constraint.right))
-        for value in self.program.values():
-            yield from walk(value.type.shape)
-        for op in self.program.ops:
-            yield from walk(tuple(op.attrs.values()))
+        todo = [self.program]
+        for program in todo:
+            for value in program.values():
+                yield from walk(value.type.shape)
+            for op in program.ops:
+                yield from walk(tuple(op.attrs.values()))
+                todo += nested_programs(op)
 
     # -- memory ---------------------------------------------------------------------------
 
@@ -193,7 +254,7 @@ class RunPrinter:
             self._allocate_output(root, number)
 
     def _dims_array(self, name: str, shape: tuple[Dim, ...]) -> str:
-        dims = ", ".join(self._dim(n) for n in shape) or "0"
+        dims = ", ".join(self.dim(n) for n in shape) or "0"
         return f"const BladeInt {name}[] = {{{dims}}};"
 
     def _allocate_output(self, root: Value, number: int) -> None:
@@ -207,26 +268,31 @@ class RunPrinter:
         )
 
     def _temporaries(self) -> None:
-        slots = self.memory.slots
-        if not slots and not self._long_scratch:
+        printers = [self]
+        for printer in printers:
+            printers += printer._inner
+        slots = [slot for printer in printers for slot in printer.memory.slots]
+        scratch = [item for printer in printers for item in printer._long_scratch.items()]
+        rooms = [room for printer in printers for room in printer._rooms]
+        if not slots and not scratch and not rooms:
             return
         self._add("", "// Temporaries")
         pointers: list[str] = []
         self._add("i64 temp_bytes = 0;")
         self.source.functions.add("take_temp")
         for number, slot in enumerate(slots):
-            size = self._dim(slot.sizes[0])
+            size = self.dim(slot.sizes[0])
             for other in slot.sizes[1:]:
                 self.source.functions.add("dim_max")
-                size = f"dim_max({size}, {self._dim(other)})"
+                size = f"dim_max({size}, {self.dim(other)})"
             self._add(f"const i64 slot_{number} = take_temp(&temp_bytes, {size});")
             for value in slot.values:
                 kind, name = c.type_name(value.type.dtype), self.names[value]
                 pointers.append(
                     f"{kind}* const {name}_ptr = reinterpret_cast<{kind}*>(temp + slot_{number});"
                 )
-        for value, size in self._long_scratch.items():
-            kind, name = c.type_name(value.type.dtype), self.names[value]
+        rooms += [(self.names[v], c.type_name(v.type.dtype), size) for v, size in scratch]
+        for name, kind, size in rooms:
             self._add(f"const i64 {name}_place = take_temp(&temp_bytes, {size});")
             pointers.append(
                 f"{kind}* const {name}_ptr = reinterpret_cast<{kind}*>(temp + {name}_place);"
@@ -245,7 +311,7 @@ class RunPrinter:
             if value in self._host_arrays:
                 assert value.op is not None
                 kind = c.type_name(value.type.dtype)
-                elements = ", ".join(f"({kind}){self._dim(n)}" for n in value.op.attrs["elements"])
+                elements = ", ".join(f"({kind}){self.dim(n)}" for n in value.op.attrs["elements"])
                 self._add(f"const {kind} {self.names[value]}_dims[] = {{{elements}}};")
 
     def _last_outputs(self) -> None:
@@ -253,7 +319,7 @@ class RunPrinter:
             result = self.program.results[number]
             origin = base(self.program.results[first])
             kind, name = c.type_name(result.type.dtype), f"output_{number}"
-            size = self._dim(mul(result.type.size, result.type.dtype.size))
+            size = self.dim(mul(result.type.size, result.type.dtype.size))
             self._add(
                 "",
                 f"// Output {number} repeats output {first}",
@@ -282,6 +348,10 @@ class RunPrinter:
             return self._gemm(step)
         if isinstance(step, HostStores):
             return self._host_stores(step)
+        if isinstance(step, RowUpdate):
+            return row_update(self, step)
+        if isinstance(step, WhileLoop):
+            return while_loop(self, step)
         text = KernelText(self.names.__getitem__)
         if isinstance(step, ColumnReduce):
             function = column_reduce_function(step, text)
@@ -300,7 +370,7 @@ class RunPrinter:
     ) -> list[str]:
         text = function.text
         same_group = [s for s in self.schedule.steps[:number] if s.group is step.group]
-        name = step.group.name + (f"_part_{len(same_group)}" if same_group else "")
+        name = self.prefix + step.group.name + (f"_part_{len(same_group)}" if same_group else "")
         self.source.functions |= text.functions
         fields: list[tuple[str, str]] = []
         for value, written in text.buffers.items():
@@ -316,8 +386,8 @@ class RunPrinter:
         for value in text.data:
             self._constant(value)
         for value, scratch in function.long_scratch.items():
-            bytes_ = self._dim(mul(mul(scratch.rows, scratch.row), value.type.dtype.size))
-            row = self._dim(scratch.row)
+            bytes_ = self.dim(mul(mul(scratch.rows, scratch.row), value.type.dtype.size))
+            row = self.dim(scratch.row)
             self._long_scratch[value] = f"{row} > {scratch.capacity} ? {bytes_} : 0"
         neutral = "" if text.flags or text.data else _neutral(function.body, fields)
         same = self._printed.get(neutral)
@@ -349,7 +419,7 @@ class RunPrinter:
                 lines.append(f"  {const}{kind}{qualifier} {field_name} = args.{field_name};")
         lines += [f"  {line}" for line in function.body]
         for (op, reason), flag in function.text.flags.items():
-            refusal = self._refusal(f"{op}: {reason}")
+            refusal = self.refusal(f"{op}: {reason}")
             store = f"__atomic_store_n(args.refused, {refusal}, __ATOMIC_RELAXED)"
             lines.append(f"  if ({flag}) {store};")
         uses = "\n".join(function.body)
@@ -374,13 +444,13 @@ class RunPrinter:
         lines: list[str] = []
         for (op, reason, extent), size in function.text.takes.items():
             if not (isinstance(extent, int) and extent > 0):
-                refusal = self._refusal(f"{op}: {reason}")
+                refusal = self.refusal(f"{op}: {reason}")
                 lines.append(
-                    f"if ({self._dim(extent)} == 0 && {self._dim(size)} > 0) return {refusal};"
+                    f"if ({self.dim(extent)} == 0 && {self.dim(size)} > 0) return {refusal};"
                 )
         values = ", ".join("&refused" if f == "refused" else f for _, f in fields)
         lines.append(f"const {kernel}_args {name}_values = {{{values}}};")
-        units = self._dim(function.units)
+        units = self.dim(function.units)
         cycles, known = self._cycles(function)
         total = known * function.units if isinstance(function.units, int) and known else None
         if total is not None and total < INLINE_CYCLES:
@@ -399,7 +469,7 @@ class RunPrinter:
         """C++ for the cycles of one unit, and their number when it is known."""
         constant = sum(f * n for f, n in function.unit_cost if isinstance(n, int))
         varying = [(f, n) for f, n in function.unit_cost if not isinstance(n, int)]
-        parts = [f"{f:.2f} * (double){self._dim(n)}" for f, n in varying]
+        parts = [f"{f:.2f} * (double){self.dim(n)}" for f, n in varying]
         parts.append(f"{constant:.2f}")
         return " + ".join(parts), None if varying else constant
 
@@ -409,7 +479,7 @@ class RunPrinter:
         kind = c.type_name(root.type.dtype)
         name = self.names[root]
         return [
-            f"{name}_ptr[{i}] = ({kind}){self._dim(n)};"
+            f"{name}_ptr[{i}] = ({kind}){self.dim(n)};"
             for i, n in enumerate(root.op.attrs["elements"])
         ]
 
@@ -435,14 +505,14 @@ class RunPrinter:
         (root,) = step.group.roots
         call = gemm_call(root, self.program, self.schedule.plan.roots)
         kind = c.type_name(root.type.dtype)
-        name = f"{step.group.name}_call"
+        name = f"{self.prefix}{step.group.name}_call"
         outer, inner = call.batch[:-1], call.batch[-1:]
         counters = [f"b{i}" for i in range(len(outer))]
 
         def place(pointer: str, offset: Dim, strides: list[Dim]) -> str:
-            terms = [self._dim(offset)] if offset != 0 else []
+            terms = [self.dim(offset)] if offset != 0 else []
             terms += [
-                f"{counter} * {self._dim(stride)}"
+                f"{counter} * {self.dim(stride)}"
                 for counter, stride in zip(counters, strides, strict=True)
                 if stride != 0
             ]
@@ -455,22 +525,22 @@ class RunPrinter:
             "dtype": "BLADE_F64" if root.type.dtype is DType.F64 else "BLADE_F32",
             "transpose_a": int(call.transpose_a),
             "transpose_b": int(call.transpose_b),
-            "batch": self._dim(batch.count),
-            "m": self._dim(call.m),
-            "n": self._dim(call.n),
-            "k": self._dim(call.k),
+            "batch": self.dim(batch.count),
+            "m": self.dim(call.m),
+            "n": self.dim(call.n),
+            "k": self.dim(call.k),
             "a": place(self._pointer(a.buffer), a.offset, [x.a for x in outer]),
-            "lda": self._dim(a.leading),
-            "a_stride": self._dim(batch.a),
+            "lda": self.dim(a.leading),
+            "a_stride": self.dim(batch.a),
             "b": place(self._pointer(b.buffer), b.offset, [x.b for x in outer]),
-            "ldb": self._dim(b.leading),
-            "b_stride": self._dim(batch.b),
+            "ldb": self.dim(b.leading),
+            "b_stride": self.dim(batch.b),
             "c": place(f"{self.names[root]}_ptr", 0, [x.c for x in outer]),
-            "ldc": self._dim(out.leading),
-            "c_stride": self._dim(batch.c),
+            "ldc": self.dim(out.leading),
+            "c_stride": self.dim(batch.c),
             "bias": self._pointer(base(call.bias)) if call.bias is not None else "nullptr",
             "activation": activation[call.activation],
-            "b_constant_input": str(call.constant_input),
+            "b_constant_input": str(self._constant_inputs.get(call.constant_input, -1)),
         }
         lines = [f"BladeGemm {name} = {{}};"]
         lines += [f"{name}.{key} = {value};" for key, value in fields.items() if value != 0]
@@ -480,17 +550,17 @@ class RunPrinter:
         else:
             self.source.functions.add("add_bias_only")
             lines += [
-                f"if ({self._dim(call.k)} == 0) {{",
+                f"if ({self.dim(call.k)} == 0) {{",
                 f"  add_bias_only<{kind}>(&{name});",
                 f"}} else {run}",
             ]
         for counter, loop in reversed(list(zip(counters, outer, strict=True))):
-            header = f"for (i64 {counter} = 0; {counter} < {self._dim(loop.count)}; ++{counter})"
+            header = f"for (i64 {counter} = 0; {counter} < {self.dim(loop.count)}; ++{counter})"
             lines = [f"{header} {{", *(f"  {line}" for line in lines), "}"]
         size = root.type.size
         if not (isinstance(size, int) and size > 0):
-            lines = [f"if ({self._dim(size)} > 0) {{", *(f"  {line}" for line in lines), "}"]
-        return [*self._heading(step, step.group.name), *lines]
+            lines = [f"if ({self.dim(size)} > 0) {{", *(f"  {line}" for line in lines), "}"]
+        return [*self._heading(step, self.prefix + step.group.name), *lines]
 
 
 _VALUE_NAME = re.compile(r"\b[pv]\d+(?=_|\b)")

@@ -16,7 +16,9 @@ from tf_blade.compiler.ir.program import Op, Value
 # These move no data when a matrix product reads through them.
 _VIEWS = frozenset(["reshape", "transpose", "slice"])
 # Results that are in memory anyway.
-_STORED = frozenset(["reduce", "dot_general", "concatenate", "pad", "scan", "scatter", "top_k"])
+_STORED = frozenset(
+    "reduce dot_general concatenate pad scan scatter top_k dynamic_update carried".split()
+)
 
 
 @dataclass(frozen=True)

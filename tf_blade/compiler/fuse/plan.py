@@ -28,6 +28,7 @@ from tf_blade.compiler.fuse.matrices import base, product_of
 from tf_blade.compiler.fuse.roots import find_roots
 from tf_blade.compiler.fuse.scalar import NotInPlace, Scalar
 from tf_blade.compiler.ir.dims import product, to_text
+from tf_blade.compiler.ir.loops import carried_of
 from tf_blade.compiler.ir.program import Op, Program, Value
 from tf_blade.steps import Description, Steps
 
@@ -78,11 +79,15 @@ def plan(program: Program, steps: Steps | None = None) -> Plan:
     results = {base(v) for v in program.results}
     # Constants and shapes are written out where they are read, unless they are results.
     roots = {v: reason for v, reason in found.reasons.items() if not _is_known(v)}
-    groups = [_single(v, roots) for v in found.roots if v in roots or v in results]
+    groups = [
+        _single(program, v, roots)
+        for v in found.roots
+        if (v in roots or v in results) and not (v.op is not None and v.op.kind == "carried")
+    ]
     grouping = _Grouping(program, roots, groups, steps)
     grouping.merge_reductions()
     grouping.merge_loops()
-    ordered = grouping.ordered()
+    ordered = _updates_last(program, grouping.ordered())
     counts: dict[str, int] = {}
     for group in ordered:
         group.roots.sort(key=grouping.position.__getitem__)
@@ -96,12 +101,24 @@ def _is_known(value: Value) -> bool:
     return value.op is not None and value.op.kind in ("constant", "shape_value")
 
 
-def _single(root: Value, stored: Mapping[Value, str]) -> Group:
+def _updates_last(program: Program, groups: list[Group]) -> list[Group]:
+    """Updates of rows that no group reads come after all that may read the array before."""
+    users = program.users()
+
+    def is_last(group: Group) -> bool:
+        return group.kind == "dynamic_update" and not any(users[r] for r in group.roots)
+
+    return sorted(groups, key=is_last)
+
+
+def _single(program: Program, root: Value, stored: Mapping[Value, str]) -> Group:
     assert root.op is not None
     kind = root.op.kind
+    if kind == "while":
+        return Group(kind, [root, *carried_of(program, root.op)])
     if kind == "reduce":
         return reduce_group(root)
-    if kind in ("concatenate", "pad", "scan", "scatter", "top_k", "dot_general"):
+    if kind in ("concatenate", "pad", "scan", "scatter", "top_k", "dot_general", "dynamic_update"):
         return Group(kind, [root])
     product_op = product_of(root)
     if product_op is not None and product_op.result not in stored:

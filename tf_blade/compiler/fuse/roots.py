@@ -17,7 +17,9 @@ from tf_blade.compiler.ir.program import Op, Program, Value
 from tf_blade.steps import Description, Steps
 
 # Never inlined into their readers.
-ANCHORS = frozenset(["reduce", "dot_general", "concatenate", "pad", "scan", "scatter", "top_k"])
+ANCHORS = frozenset(
+    "reduce dot_general concatenate pad scan scatter top_k dynamic_update while carried".split()
+)
 # They move no data, or are written out where they are read.
 _NEVER_STORED = frozenset(["reshape", "constant", "shape_value"])
 # A use: the root that reads, and the index mappings on the way to it.
@@ -107,6 +109,9 @@ def _required(program: Program) -> dict[Value, str]:
             require(op.result, op.kind)
         if op.kind == "scatter":
             require(op.operands[1], "indices")
+        if op.kind in ("dynamic_update", "while"):
+            for operand in op.operands:
+                require(operand, f"operand of {op.kind}")
     return reasons
 
 

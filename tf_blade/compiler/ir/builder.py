@@ -7,7 +7,7 @@ runs. Contents of small integer tensors are followed symbolically (`content.py`)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import sympy
 from tf_blade.compiler.ir import content as contents
 from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.dims import Dim, Shape
+from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.ops import infer_type
 from tf_blade.compiler.ir.program import (
     Constraint,
@@ -71,7 +72,7 @@ class Builder:
                 canonical[index] = self.canonical(known[index])
             return canonical
         kind = value.type
-        if value.op is None and kind.dtype in (DType.I32, DType.I64):
+        if value in self.program.params and kind.dtype in (DType.I32, DType.I64):
             if not all(d.is_static(n) for n in kind.shape) or kind.size > contents.MAX_ELEMENTS:
                 return None
             index = self.program.params.index(value)
@@ -100,10 +101,19 @@ class Builder:
         """The program: dims made canonical, shape arithmetic replaced by `shape_value`, dead ops
         dropped."""
         self.program.results = list(results)
-        self._materialise_contents()
-        self._drop_dead()
-        self._canonicalise()
+        self._finish(self.program)
+        # The constraints keep the symbols as they came: they are what defines the equalities.
+        unique = {(c.kind, c.left, c.right): c for c in self.program.constraints}
+        self.program.constraints = list(unique.values())
         return self.program
+
+    def _finish(self, program: Program) -> None:
+        self._materialise_contents(program)
+        self._drop_dead(program)
+        self._canonicalise(program)
+        for op in program.ops:
+            for nested in nested_programs(op):
+                self._finish(nested)
 
     # -- shape facts ----------------------------------------------------------------------
 
@@ -254,7 +264,7 @@ class Builder:
         # Only i32/i64 of at most 16 elements are taken for shapes; more are data.
         kind = value.type
         small = all(d.is_static(n) for n in kind.shape) and kind.size <= 16
-        return value in self._contents or (value.op is None and small)
+        return value in self._contents or (value in self.program.params and small)
 
     def constant(self, value: Any, dtype: DType | None = None) -> Value:
         array = np.asarray(value, dtype=dtype.numpy if dtype else None)
@@ -416,15 +426,66 @@ class Builder:
             activation=activation,
         )
 
+    def dynamic_update(self, array: Value, index: Value, row: Value) -> Value:
+        """The array [n, *row] with `row` in place of its row `index` (a scalar); see ops.py."""
+        for ours, theirs in zip(self.shape(row), self.shape(array)[1:], strict=True):
+            self.same_dim(ours, theirs, "a row is of the array's shape")
+        return self.op(
+            "dynamic_update", [array, index, self.retype(row, self.shape(array)[1:])]
+        )
+
+    def while_loop(
+        self,
+        initial: Sequence[Value],
+        fixed: Sequence[Value],
+        condition: Callable[[list[Value]], Sequence[Value]],
+        body: Callable[[list[Value]], Sequence[Value]],
+        *,
+        min_trips: int = 0,
+    ) -> list[Value]:
+        """A loop; see loops.py. Gives the last values of what is carried.
+
+        Args:
+          initial: first values of what is carried.
+          fixed: what both programs read besides.
+          condition, body: append ops and return results, given the values of both, in order.
+        """
+        operands = [*initial, *fixed]
+        test = self._nested("condition", operands, condition)
+        step = self._nested("body", operands, body)
+        for param, result in zip(step.params, step.results, strict=False):
+            for before, after in zip(self.shape(param), self.shape(result), strict=True):
+                difference = d.simplify(self.canonical(after) - self.canonical(before))
+                if isinstance(difference, int) and difference != 0:
+                    raise UnsupportedError("a carried tensor changes its shape", self.source)
+                self.same_dim(before, after, "a carried tensor keeps its shape")
+        loop = self.op("while", operands, min_trips=min_trips, condition=test, body=step)
+        return [self.op("carried", [loop], index=i) for i in range(len(initial))]
+
+    def _nested(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        make: Callable[[list[Value]], Sequence[Value]],
+    ) -> Program:
+        nested, outer = Program(name), self.program.ops
+        nested.params = [Value(f"p{i}", v.type) for i, v in enumerate(operands)]
+        self.program.ops = nested.ops
+        try:
+            nested.results = list(make(list(nested.params)))
+        finally:
+            self.program.ops = outer
+        return nested
+
     # -- finishing ------------------------------------------------------------------------
 
-    def _materialise_contents(self) -> None:
+    def _materialise_contents(self, program: Program) -> None:
         """Shape arithmetic whose result is known symbolically becomes one shape_value.
 
         What depends on elements of inputs is computed as it is written: they may be any numbers,
         and their sums and products wrap around at 32 bits.
         """
-        for op in self.program.ops:
+        for op in program.ops:
             known = self._contents.get(op.result)
             if known is None or op.kind in ("constant", "shape_value"):
                 continue
@@ -442,23 +503,21 @@ class Builder:
         symbols = () if isinstance(dim, int) else dim.free_symbols
         return any(isinstance(self.program.symbols.get(s), InputElement) for s in symbols)
 
-    def _drop_dead(self) -> None:
-        live = set(self.program.results)
+    @staticmethod
+    def _drop_dead(program: Program) -> None:
+        live = set(program.results)
         kept: list[Op] = []
-        for op in reversed(self.program.ops):
+        for op in reversed(program.ops):
             if op.result in live:
                 live.update(op.operands)
                 kept.append(op)
-        self.program.ops = kept[::-1]
+        program.ops = kept[::-1]
 
-    def _canonicalise(self) -> None:
-        for value in self.program.values():
+    def _canonicalise(self, program: Program) -> None:
+        for value in program.values():
             value.type = TensorType(value.type.dtype, self.shape(value))
-        for op in self.program.ops:
+        for op in program.ops:
             op.attrs = {k: self._canonical_attr(v) for k, v in op.attrs.items()}
-        # The constraints keep the symbols as they came: they are what defines the equalities.
-        unique = {(c.kind, c.left, c.right): c for c in self.program.constraints}
-        self.program.constraints = list(unique.values())
 
     def _canonical_attr(self, value: Any) -> Any:
         if isinstance(value, tuple):

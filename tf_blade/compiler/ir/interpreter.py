@@ -12,6 +12,7 @@ import numpy as np
 import sympy
 
 from tf_blade.compiler.ir.dims import Dim, evaluate, to_text
+from tf_blade.compiler.ir.loops import MAX_TRIPS, TOO_FEW_TRIPS, TOO_MANY_TRIPS
 from tf_blade.compiler.ir.ops import IrError
 from tf_blade.compiler.ir.program import InputDim, Op, Program, Value
 from tf_blade.compiler.ir.semantics import RULES, Refused
@@ -33,11 +34,40 @@ def run(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """
     arrays = [np.asarray(x) for x in inputs]
     symbols = bind_symbols(program, arrays)
-    values: dict[Value, np.ndarray] = dict(zip(program.params, arrays, strict=True))
     with np.errstate(all="ignore"):
-        for op in program.ops:
-            values[op.result] = run_op(op, [values[v] for v in op.operands], symbols)
+        return _run(program, arrays, symbols)
+
+
+def _run(program: Program, arrays: Sequence[np.ndarray], symbols: Symbols) -> list[np.ndarray]:
+    values: dict[Value, np.ndarray] = dict(zip(program.params, arrays, strict=True))
+    carried: dict[Value, list[np.ndarray]] = {}  # by the results of loops
+    for op in program.ops:
+        operands = [values[v] for v in op.operands]
+        if op.kind == "while":
+            values[op.result], carried[op.result] = _run_loop(op, operands, symbols)
+        elif op.kind == "carried":
+            values[op.result] = carried[op.operands[0]][op.attrs["index"]]
+        else:
+            values[op.result] = run_op(op, operands, symbols)
     return [values[v] for v in program.results]
+
+
+def _run_loop(
+    op: Op, operands: Sequence[np.ndarray], symbols: Symbols
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The number of iterations, and the last values of what is carried."""
+    condition, body = op.attrs["condition"], op.attrs["body"]
+    n = len(body.results)
+    current, fixed = list(operands[:n]), list(operands[n:])
+    trips = 0
+    while _run(condition, [*current, *fixed], symbols)[0]:
+        if trips == MAX_TRIPS:
+            raise Refused(f"{op.source or op.result}: {TOO_MANY_TRIPS}")
+        current = _run(body, [*current, *fixed], symbols)
+        trips += 1
+    if trips < op.attrs["min_trips"]:
+        raise Refused(f"{op.source or op.result}: {TOO_FEW_TRIPS}")
+    return np.asarray(trips, np.int64), current
 
 
 def bind_symbols(program: Program, inputs: Sequence[np.ndarray]) -> dict[sympy.Symbol, int]:

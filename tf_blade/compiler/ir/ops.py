@@ -261,6 +261,49 @@ def _dot_general(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     return TensorType(a.dtype, (*a.shape[:-2], m, n))
 
 
+def _dynamic_update(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """operands: array [n, *row], index [], row. The array with `row` in place of its row `index`; an
+    index outside [0, n) refuses the run."""
+    array, index, row = (v.type for v in operands)
+    _require(index.dtype in (DType.I32, DType.I64) and index.rank == 0, f"the index is {index}")
+    _require(array.rank >= 1, "dynamic_update of a scalar")
+    _require(row == TensorType(array.dtype, array.shape[1:]), f"a row {row} of {array}")
+    return array
+
+
+def _while(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """See loops.py. Fewer iterations than min_trips, or more than loops.MAX_TRIPS, refuse the run."""
+    condition, body = attrs["condition"], attrs["body"]
+    for program in (condition, body):
+        _require(len(program.params) == len(operands), f"{program.name}: wrong parameters")
+        for param, operand in zip(program.params, operands, strict=True):
+            _require(same_type(param.type, operand.type), f"{program.name}: {param} isn't {operand}")
+    test = [v.type for v in condition.results]
+    _require(test == [TensorType(DType.BOOL, ())], "the condition must give one bool")
+    _require(len(body.results) <= len(operands), "more results than parameters")
+    for param, result in zip(body.params, body.results, strict=False):
+        _require(same_type(param.type, result.type), f"{param} becomes {result.type}")
+    return TensorType(DType.I64, ())
+
+
+def _carried(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """operands: the result of a while. What its value `index` is in the end."""
+    loop = operands[0].op
+    _require(loop is not None and loop.kind == "while", "carried by no loop")
+    assert loop is not None
+    _require(0 <= attrs["index"] < len(loop.attrs["body"].results), "carried: index out of range")
+    return loop.operands[attrs["index"]].type
+
+
+def same_type(a: TensorType, b: TensorType) -> bool:
+    """Equal dtypes and dims, whatever form the dims are in."""
+    return (
+        a.dtype is b.dtype
+        and a.rank == b.rank
+        and all(m == n or simplify(m - n) == 0 for m, n in zip(a.shape, b.shape, strict=True))
+    )
+
+
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise IrError(message)
@@ -290,6 +333,9 @@ OPS: dict[str, OpSpec] = {
     "scan": OpSpec(1, ("kind", "dim", "exclusive", "reverse"), _scan),
     "top_k": OpSpec(1, ("k",), _top_k),
     "dot_general": OpSpec(None, ("transpose_a", "transpose_b", "activation"), _dot_general),
+    "dynamic_update": OpSpec(3, (), _dynamic_update),
+    "while": OpSpec(None, ("min_trips", "condition", "body"), _while),
+    "carried": OpSpec(1, ("index",), _carried),
 }
 
 

@@ -7,7 +7,7 @@
       %name: TYPE = kind(%operand, …, attribute=value, …)  // source
     }
 
-Empty lines and lines that are only a comment are skipped. Declared types are believed, so that a
+The programs that an op runs stand in the lines after it. Empty lines and lines that are only a comment are skipped. Declared types are believed, so that a
 test can write a wrong program: `verifier.verify` checks them.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -85,13 +85,32 @@ class _Parser:
             if match["constant"]:
                 self.result.constant_params.add(index)
         self.result.symbols = sources
-        for line in lines:
+        rest = iter(lines)
+        for line in rest:
             if line.startswith("require "):
                 self._constraint(line)
+            elif line.startswith("program "):
+                self._nested(line, rest)
             elif not line.startswith("symbol "):
                 self._op(line)
         self.result.results = [self._value(name, results) for name in _split(results)]
         return self.result
+
+    def _nested(self, head: str, rest: Iterator[str]) -> None:
+        """A program that the op before it runs: its attribute of that name."""
+        header, depth, lines = _match(_HEADER, head), 1, list[str]()
+        while depth:
+            line = next(rest, None)
+            if line is None:
+                raise ParseError(f"program {header['name']} has no end")
+            depth += (line.startswith("program ")) - (line == "}")
+            lines.append(line)
+        parser = _Parser(header["name"])
+        parser.symbols = self.symbols
+        nested = parser.program(header["params"], header["results"], lines[:-1])
+        if not self.result.ops:
+            raise ParseError(f"no op runs program {nested.name}")
+        self.result.ops[-1].attrs[nested.name] = nested
 
     def _symbols(self, lines: list[str], params: list[str]) -> dict[sympy.Symbol, SymbolSource]:
         sources: dict[sympy.Symbol, SymbolSource] = {}
@@ -216,7 +235,7 @@ _ATTRS: dict[str, Callable[[_Parser, str, TensorType], Any]] = {
         ("shape", "elements", "dims", "perm", "start", "limit", "stride", "low", "high"),
         _Parser._dims,
     ),
-    **dict.fromkeys(("dim", "axis", "batch_dims", "k"), _Parser._integer),
+    **dict.fromkeys(("dim", "axis", "batch_dims", "k", "index", "min_trips"), _Parser._integer),
     **dict.fromkeys(("transpose_a", "transpose_b", "exclusive", "reverse"), _Parser._boolean),
     **dict.fromkeys(("kind", "direction", "activation"), _Parser._word),
     "dtype": _Parser._dtype,

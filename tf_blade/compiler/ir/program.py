@@ -52,9 +52,15 @@ class Op:
 
     def __str__(self) -> str:
         arguments = [str(v) for v in self.operands]
-        arguments += [f"{k}={_attr_text(v)}" for k, v in self.attrs.items() if v is not None]
+        nested = [v for v in self.attrs.values() if isinstance(v, Program)]
+        arguments += [
+            f"{k}={_attr_text(v)}"
+            for k, v in self.attrs.items()
+            if v is not None and not isinstance(v, Program)
+        ]
         text = f"{self.result}: {self.result.type} = {self.kind}({', '.join(arguments)})"
-        return f"{text}  // {' '.join(self.source.split())}" if self.source else text
+        text = f"{text}  // {' '.join(self.source.split())}" if self.source else text
+        return "\n".join([text, *map(str, nested)])
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,7 @@ class Program:
             else:
                 lines.append(f"  symbol {symbol.name} = element({param}, {source.index})")
         lines += [f"  {c}" for c in self.constraints]
-        lines += [f"  {op}" for op in self.ops]
+        lines += [f"  {line}" for op in self.ops for line in str(op).splitlines()]
         return "\n".join([*lines, "}"])
 
 

@@ -14,7 +14,7 @@ def may_refuse(op: Op) -> bool:
 
     A program that doesn't run the op answers where TensorFlow reports an error.
     """
-    if op.kind == "checked":
+    if op.kind in ("checked", "dynamic_update", "while"):
         return True
     if op.kind == "gather":
         indices, size = _constant(op.operands[1]), op.operands[0].type.shape[op.attrs["axis"]]

@@ -319,6 +319,14 @@ def _top_k(x: Array, *, k: int) -> Array:
     return positions[..., :k].astype(np.int32)
 
 
+def _dynamic_update(array: Array, index: Array, row: Array) -> Array:
+    if not 0 <= index < len(array):
+        raise Refused(f"index outside [0, {len(array)})")
+    result = array.copy()
+    result[int(index)] = row
+    return result
+
+
 def _dot_general(
     a: Array,
     b: Array,
@@ -362,4 +370,5 @@ RULES: dict[str, Callable[..., Array]] = {
     "scan": _scan,
     "top_k": _top_k,
     "dot_general": _dot_general,
+    "dynamic_update": _dynamic_update,
 }

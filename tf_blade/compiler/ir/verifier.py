@@ -10,7 +10,8 @@ import numpy as np
 import sympy
 
 from tf_blade.compiler.ir.dims import Dim, simplify, symbols_of, to_text
-from tf_blade.compiler.ir.ops import IrError, infer_type
+from tf_blade.compiler.ir.loops import nested_programs
+from tf_blade.compiler.ir.ops import IrError, infer_type, same_type
 from tf_blade.compiler.ir.program import InputDim, Op, Program, Value
 from tf_blade.compiler.ir.types import DType, TensorType
 
@@ -25,7 +26,7 @@ def verify(program: Program) -> None:
     try:
         _verify_names(program)
         _verify_symbols(program)
-        _verify_ops(program)
+        _verify_ops(program, program)
     except IrError as error:
         raise IrError(f"program {program.name}: {error}") from None
 
@@ -70,24 +71,39 @@ def _verify_symbols(program: Program) -> None:
         raise IrError(f"constant parameters {bad} aren't there")
 
 
-def _verify_ops(program: Program) -> None:
+def _verify_nested(outer: Program, nested: Program, where: str) -> None:
+    """A program inside an op: its dims are those of the outermost program."""
+    if nested.symbols or nested.constraints:
+        raise IrError(f"{where}: {nested.name} has symbols or constraints of its own")
+    try:
+        _verify_names(nested)
+        _verify_ops(nested, outer)
+    except IrError as error:
+        raise IrError(f"{where}: {nested.name}: {error}") from None
+
+
+def _verify_ops(program: Program, outer: Program) -> None:
+    """outer: the program that binds the symbols."""
     defined: set[Value] = set()
     for param in program.params:
         if param.op is not None:
             raise IrError(f"parameter {param} has an op")
-        _verify_type(program, param.type, f"parameter {param}")
+        _verify_type(outer, param.type, f"parameter {param}")
         defined.add(param)
     for op in program.ops:
-        where = f"'{op}'" if op.source else f"'{op}' (no source)"
+        text, *_ = str(op).splitlines()
+        where = f"'{text}'" if op.source else f"'{text}' (no source)"
         if op.result.op is not op:
             raise IrError(f"{where}: the result belongs to another op")
         for operand in op.operands:
             if operand not in defined:
                 raise IrError(f"{where}: {operand} is not defined before it")
+        for nested in nested_programs(op):
+            _verify_nested(outer, nested, where)
         for name, attr in op.attrs.items():
             for leaf in _leaves(attr, f"{where}: attribute {name}"):
-                _verify_dim(program, leaf, f"{where}: attribute {name}")
-        _verify_type(program, op.result.type, where)
+                _verify_dim(outer, leaf, f"{where}: attribute {name}")
+        _verify_type(outer, op.result.type, where)
         _verify_result(op, where)
         defined.add(op.result)
     for result in program.results:
@@ -100,17 +116,8 @@ def _verify_result(op: Op, where: str) -> None:
         inferred = infer_type(op.kind, op.operands, op.attrs)
     except IrError as error:
         raise IrError(f"{where}: {error}") from None
-    if not _same_type(inferred, op.result.type):
+    if not same_type(inferred, op.result.type):
         raise IrError(f"{where}: the result is {inferred}")
-
-
-def _same_type(a: TensorType, b: TensorType) -> bool:
-    # Dims reached by different ways may be equal yet of different form.
-    return (
-        a.dtype is b.dtype
-        and a.rank == b.rank
-        and all(m == n or simplify(m - n) == 0 for m, n in zip(a.shape, b.shape, strict=True))
-    )
 
 
 def _verify_type(program: Program, kind: TensorType, where: str) -> None:
@@ -136,7 +143,7 @@ def _leaves(attr: Any, where: str) -> Iterator[Dim]:
     if isinstance(attr, tuple):
         for item in attr:
             yield from _leaves(item, where)
-    elif isinstance(attr, (bool, DType, str)):
+    elif isinstance(attr, (bool, DType, str, Program)):
         return
     elif isinstance(attr, (int, sympy.Expr)):
         yield attr

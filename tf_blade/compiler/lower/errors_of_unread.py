@@ -25,6 +25,13 @@ def _in_range(b: Builder, op: Op) -> Value:
     return b.binary("and", low, b.compare("LT", indices, limit))
 
 
+def _row_in_range(b: Builder, op: Op) -> Value:
+    array, index, _ = op.operands
+    limit = b.shape_value(b.shape(array)[0], index.type.dtype)
+    low = b.compare("GE", index, b.constant(0, index.type.dtype))
+    return b.binary("and", low, b.compare("LT", index, limit))
+
+
 def _not_zero(b: Builder, op: Op) -> Value:
     return b.compare("NE", op.operands[1], b.constant(0, op.operands[1].type.dtype))
 
@@ -39,6 +46,8 @@ _CONDITIONS: dict[str, Callable[[Builder, Op], Value]] = {
     "gather": _in_range,
     **dict.fromkeys(("div", "floor_div", "rem", "floor_mod"), _not_zero),
     "pow": _not_negative,
+    "dynamic_update": _row_in_range,
+    "while": lambda b, op: b.compare("GE", op.result, b.constant(0, op.result.type.dtype)),
 }
 
 

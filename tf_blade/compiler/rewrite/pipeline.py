@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
+from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.program import Program
 from tf_blade.compiler.ir.verifier import verify
 from tf_blade.compiler.rewrite import algebra, broadcasts, epilogue, fold, layout, products, splits
@@ -69,6 +70,9 @@ def rewrite(
       verify_each: check the IR's rules after every pass (tests).
     """
     log = log if log is not None else RewriteLog()
+    for op in program.ops:
+        for nested in nested_programs(op):
+            rewrite(nested, log)
     for _ in range(MAX_ROUNDS):
         changed = False
         log.declined.clear()

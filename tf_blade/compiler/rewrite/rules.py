@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_blade.compiler.ir.dims import simplify
-from tf_blade.compiler.ir.ops import IrError, infer_type
+from tf_blade.compiler.ir.ops import IrError, infer_type, same_type
 from tf_blade.compiler.ir.program import Op, Program, Value
 from tf_blade.compiler.ir.refusals import may_refuse
 from tf_blade.compiler.ir.types import TensorType
@@ -375,15 +374,6 @@ def _agree(rule: Rule, root: Op, outcome: Value, match: Match) -> None:
         raise IrError(f"rule {rule.name}: replaces {root} by {new}")
     if outcome.op in match.new_ops:
         outcome.type = old
-
-
-def same_type(a: TensorType, b: TensorType) -> bool:
-    """Equal dtypes and dims, whatever form the dims are in."""
-    return (
-        a.dtype is b.dtype
-        and a.rank == b.rank
-        and all(m == n or simplify(m - n) == 0 for m, n in zip(a.shape, b.shape, strict=True))
-    )
 
 
 def merge_sources(*sources: str) -> str:

@@ -8,12 +8,16 @@ around stores and accumulations, then the stores that happen once a row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tf_blade.compiler.fuse.groups import Group
 from tf_blade.compiler.fuse.index import Affine, LoopVar
 from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
+
+if TYPE_CHECKING:
+    from tf_blade.compiler.schedule.schedule import Schedule
 
 
 @dataclass
@@ -177,4 +181,20 @@ class HostStores:
     group: Group
 
 
-Step = Kernel | ColumnReduce | Scan | Scatter | TopK | Gemm | HostStores
+@dataclass
+class RowUpdate:
+    """One row of an array is replaced by the calling thread."""
+
+    group: Group
+
+
+@dataclass
+class WhileLoop:
+    """A loop of the calling thread around the steps of its condition and its body."""
+
+    group: Group
+    condition: Schedule
+    body: Schedule
+
+
+Step = Kernel | ColumnReduce | Scan | Scatter | TopK | Gemm | HostStores | RowUpdate | WhileLoop

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from tf_blade.compiler.fuse.index import mul
 from tf_blade.compiler.fuse.plan import Plan
+from tf_blade.compiler.fuse.plan import plan as fuse
+from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.schedule.columns import column_reduce_kernel
-from tf_blade.compiler.schedule.kernel import Gemm, HostStores, Step
+from tf_blade.compiler.schedule.kernel import Gemm, HostStores, RowUpdate, Step, WhileLoop
 from tf_blade.compiler.schedule.loops import (
     concatenate_kernels,
     loop_kernel,
@@ -63,6 +65,13 @@ def schedule(plan: Plan) -> Schedule:
             steps.append(top_k_kernel(group, plan.roots))
         elif group.kind == "dot_general":
             steps.append(Gemm(group))
+        elif group.kind == "dynamic_update":
+            steps.append(RowUpdate(group))
+        elif group.kind == "while":
+            loop = group.roots[0].op
+            assert loop is not None
+            condition, body = (schedule(fuse(nested)) for nested in nested_programs(loop))
+            steps.append(WhileLoop(group, condition, body))
         else:
             steps.append(HostStores(group))
     return Schedule(plan, memory, steps)

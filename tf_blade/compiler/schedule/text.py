@@ -22,11 +22,13 @@ from tf_blade.compiler.schedule.kernel import (
     Gemm,
     HostStores,
     Kernel,
+    RowUpdate,
     Scan,
     Scatter,
     Step,
     Store,
     TopK,
+    WhileLoop,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +62,12 @@ def _step(step: Step) -> Iterator[str]:
         yield f"{name}: library call {step.group.roots[0].op}"
     elif isinstance(step, HostStores):
         yield f"{name}: by the calling thread {step.group.roots[0].op}"
+    elif isinstance(step, RowUpdate):
+        yield f"{name}: by the calling thread {step.group.roots[0].op}"
+    elif isinstance(step, WhileLoop):
+        yield f"{name}: while"
+        for nested in (step.condition, step.body):
+            yield from (f"  {line}" for line in schedule_text(nested).splitlines())
     elif isinstance(step, Kernel):
         yield f"{name}: rows {_loops(step.rows)}"
         for part in step.passes:
