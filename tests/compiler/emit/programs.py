@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.compiler.emit.loop_programs import LOOPS
 from tf_blade.compiler.ir.dims import evaluate
 from tf_blade.compiler.ir.parser import parse
 from tf_blade.compiler.ir.program import InputDim, Program
@@ -491,4 +492,5 @@ EXAMPLES = [
         %3: f32[2, 3] = transpose(%ones, perm=[1, 0])
         %4: f32[a, 3] = dot_general(%x, %3, plain)""",
     ),
+    *(Example(*loop) for loop in LOOPS),
 ]

@@ -29,7 +29,8 @@ def evaluate(line: str, *inputs: np.ndarray) -> np.ndarray:
 
 
 def test_every_primitive_has_a_rule():
-    assert RULES.keys() == OPS.keys()
+    # Loops run programs, which the interpreter does itself.
+    assert RULES.keys() | {"while", "carried"} == OPS.keys()
 
 
 def test_symbols_come_from_dims_and_elements():

@@ -27,8 +27,8 @@ def row_update(printer: RunPrinter, step: RowUpdate) -> list[str]:
     (root,) = step.group.roots
     assert root.op is not None
     array, index, row = root.op.operands
-    old, new, at = printer.buffer(array), f"{printer.names[root]}_ptr", f"{step.group.name}_at"
-    at = f"{printer.prefix}{at}"
+    old, new = printer.buffer(array), f"{printer.names[root]}_ptr"
+    at = f"{printer.prefix}{step.group.name}_at"
     row_bytes = printer.dim(mul(row.type.size, row.type.dtype.size))
     refusal = printer.refusal(f"{root.op.source or root}: index out of range")
     printer.source.functions.add("copy_bytes")
@@ -83,7 +83,9 @@ class _Loop:
     def lines(self) -> list[str]:
         printer, trips = self.printer, f"{self.name}_trips"
         inputs = [printer.buffer(v) for v in self.op.operands]
-        carried = [self._carried(i, text) for i, text in enumerate(inputs[: len(self.body.results)])]
+        carried = [
+            self._carried(i, text) for i, text in enumerate(inputs[: len(self.body.results)])
+        ]
         current = [*(x.current for x in carried), *inputs[len(carried) :]]
         test = self._nested("condition", self.step.condition)
         body = self._nested("body", self.step.body)
@@ -166,7 +168,7 @@ class _Loop:
     def _buffers(self, body: RunPrinter, carried: list[_Carried]) -> list[str]:
         """What the iteration writes."""
         lines: list[str] = []
-        for index, each in enumerate(carried):
+        for each in carried:
             if each.first:
                 turn = f"{each.current} == {each.first} ? {each.second} : {each.first}"
                 place = turn if each.second else each.first
@@ -198,7 +200,9 @@ def _is_updated_in_place(body: Program, index: int) -> bool:
     read_after = any(result in op.operands for op in body.ops)
     kept = any(base(other) is param for other in body.results)
     once = sum(base(other) is result for other in body.results) == 1
-    return result.op.operands[0] is param and len(updates) == 1 and once and not (read_after or kept)
+    return (
+        result.op.operands[0] is param and len(updates) == 1 and once and not (read_after or kept)
+    )
 
 
 def _block(lines: list[str], header: str = "") -> list[str]:

@@ -124,10 +124,10 @@ class RunPrinter:
     def buffer(self, value: Value) -> str:
         """The pointer to a value's elements."""
         value = base(value)
-        if value.op is not None and value.op.kind == "shape_value":
-            if value not in self.memory.stored:
-                self._host_arrays.add(value)
-                return f"{self.names[value]}_dims"
+        kind = value.op.kind if value.op is not None else "parameter"
+        if kind == "shape_value" and value not in self.memory.stored:
+            self._host_arrays.add(value)
+            return f"{self.names[value]}_dims"
         return self._pointer(value)
 
     def constant_input(self, value: Value) -> int:

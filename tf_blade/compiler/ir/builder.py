@@ -85,6 +85,12 @@ class Builder:
             return self._contents[value]
         return None
 
+    def same_content(self, value: Value, as_of: Value) -> None:
+        """`value` holds what another value does: a parameter inside an op, and its operand."""
+        known = self.content(as_of) if self._may_ask(as_of) else None
+        if known is not None:
+            self._contents[value] = known
+
     def static_content(self, value: Value) -> np.ndarray | None:
         """Like content, as an int64 array, when every element is a plain integer."""
         found = value.op.attrs["value"] if value.op and value.op.kind == "constant" else None
@@ -430,9 +436,7 @@ class Builder:
         """The array [n, *row] with `row` in place of its row `index` (a scalar); see ops.py."""
         for ours, theirs in zip(self.shape(row), self.shape(array)[1:], strict=True):
             self.same_dim(ours, theirs, "a row is of the array's shape")
-        return self.op(
-            "dynamic_update", [array, index, self.retype(row, self.shape(array)[1:])]
-        )
+        return self.op("dynamic_update", [array, index, self.retype(row, self.shape(array)[1:])])
 
     def while_loop(
         self,
@@ -451,23 +455,38 @@ class Builder:
           condition, body: append ops and return results, given the values of both, in order.
         """
         operands = [*initial, *fixed]
-        test = self._nested("condition", operands, condition)
-        step = self._nested("body", operands, body)
-        for param, result in zip(step.params, step.results, strict=False):
-            for before, after in zip(self.shape(param), self.shape(result), strict=True):
-                difference = d.simplify(self.canonical(after) - self.canonical(before))
-                if isinstance(difference, int) and difference != 0:
-                    raise UnsupportedError("a carried tensor changes its shape", self.source)
-                self.same_dim(before, after, "a carried tensor keeps its shape")
+        test = self.nested("condition", operands, condition)
+
+        def keep_shapes(params: list[Value]) -> list[Value]:
+            results = body(params)
+            return [self._of_shape(r, p) for p, r in zip(params, results, strict=False)]
+
+        step = self.nested("body", operands, keep_shapes)
+        for program in (test, step):
+            for value in program.values():
+                self._canonical_operand(value)
         loop = self.op("while", operands, min_trips=min_trips, condition=test, body=step)
         return [self.op("carried", [loop], index=i) for i in range(len(initial))]
 
-    def _nested(
+    def _of_shape(self, value: Value, like: Value) -> Value:
+        """The next value of `like`, of the same shape."""
+        if value.type.rank != like.type.rank:
+            raise UnsupportedError("a carried tensor changes its rank", self.source)
+        for before, after in zip(self.shape(like), self.shape(value), strict=True):
+            # Two symbols may be equal; a sum of dims is hardly ever what it was before.
+            plain = all(isinstance(n, int) or n.is_Symbol for n in (before, after))
+            if d.simplify(after - before) != 0 and not plain:
+                raise UnsupportedError("a carried tensor changes its shape", self.source)
+            self.same_dim(before, after, "a carried tensor keeps its shape")
+        return self.retype(value, self.shape(like))
+
+    def nested(
         self,
         name: str,
         operands: Sequence[Value],
         make: Callable[[list[Value]], Sequence[Value]],
     ) -> Program:
+        """A program inside an op: a parameter for each operand, and the ops that `make` appends."""
         nested, outer = Program(name), self.program.ops
         nested.params = [Value(f"p{i}", v.type) for i, v in enumerate(operands)]
         self.program.ops = nested.ops

@@ -31,9 +31,7 @@ def nested_programs(op: Op) -> Iterator[Program]:
 def carried_of(program: Program, loop: Op) -> list[Value]:
     """The results of a loop that are read, in program order."""
     return [
-        op.result
-        for op in program.ops
-        if op.kind == "carried" and op.operands[0] is loop.result
+        op.result for op in program.ops if op.kind == "carried" and op.operands[0] is loop.result
     ]
 
 

@@ -262,8 +262,8 @@ def _dot_general(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
 
 
 def _dynamic_update(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
-    """operands: array [n, *row], index [], row. The array with `row` in place of its row `index`; an
-    index outside [0, n) refuses the run."""
+    """operands: array [n, *row], index [], row. The array with `row` in place of its row `index`;
+    an index outside [0, n) refuses the run."""
     array, index, row = (v.type for v in operands)
     _require(index.dtype in (DType.I32, DType.I64) and index.rank == 0, f"the index is {index}")
     _require(array.rank >= 1, "dynamic_update of a scalar")
@@ -272,12 +272,14 @@ def _dynamic_update(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
 
 
 def _while(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
-    """See loops.py. Fewer iterations than min_trips, or more than loops.MAX_TRIPS, refuse the run."""
+    """See loops.py. Fewer iterations than min_trips or more than loops.MAX_TRIPS refuse the run."""
     condition, body = attrs["condition"], attrs["body"]
     for program in (condition, body):
         _require(len(program.params) == len(operands), f"{program.name}: wrong parameters")
         for param, operand in zip(program.params, operands, strict=True):
-            _require(same_type(param.type, operand.type), f"{program.name}: {param} isn't {operand}")
+            _require(
+                same_type(param.type, operand.type), f"{program.name}: {param} isn't {operand}"
+            )
     test = [v.type for v in condition.results]
     _require(test == [TensorType(DType.BOOL, ())], "the condition must give one bool")
     _require(len(body.results) <= len(operands), "more results than parameters")

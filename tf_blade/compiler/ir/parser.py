@@ -7,8 +7,9 @@
       %name: TYPE = kind(%operand, …, attribute=value, …)  // source
     }
 
-The programs that an op runs stand in the lines after it. Empty lines and lines that are only a comment are skipped. Declared types are believed, so that a
-test can write a wrong program: `verifier.verify` checks them.
+The programs that an op runs stand in the lines after it. Empty lines and lines that are only a
+comment are skipped. Declared types are believed, so that a test can write a wrong program:
+`verifier.verify` checks them.
 """
 
 from __future__ import annotations

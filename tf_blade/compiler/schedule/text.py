@@ -60,9 +60,7 @@ def _step(step: Step) -> Iterator[str]:
     name = step.group.name
     if isinstance(step, Gemm):
         yield f"{name}: library call {step.group.roots[0].op}"
-    elif isinstance(step, HostStores):
-        yield f"{name}: by the calling thread {step.group.roots[0].op}"
-    elif isinstance(step, RowUpdate):
+    elif isinstance(step, HostStores | RowUpdate):
         yield f"{name}: by the calling thread {step.group.roots[0].op}"
     elif isinstance(step, WhileLoop):
         yield f"{name}: while"
