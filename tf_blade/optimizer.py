@@ -33,8 +33,10 @@ from tf_blade.config import Config
 from tf_blade.dump.write import DumpWriter
 from tf_blade.errors import CompileError, UnsupportedError
 from tf_blade.feature_column.vocabularies import Vocabularies
+from tf_blade.graph.calls import called_functions
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
+from tf_blade.loops import WrappedLoops, unwrap_loops, wrap_loops
 from tf_blade.passes import FreezeBudget, PassContext, pipeline
 from tf_blade.passes.freeze_variables import freeze_variables
 from tf_blade.passes.prune import prune
@@ -88,6 +90,8 @@ def optimize_saved_model(
     work: list[_Work] = []
     for i, region in enumerate(regions):
         progress("find clusters", i, len(regions))
+        if _is_gone(region, work, regions[i + 1 :]):
+            continue
         if id(region.meta) not in vocabularies:
             vocabularies[id(region.meta)] = Vocabularies(region.meta, source_dir)
         first = sum(item.clusters_found for item in work), sum(len(item.lookups) for item in work)
@@ -112,6 +116,14 @@ def optimize_saved_model(
     return report
 
 
+def _is_gone(region: Region, work: Sequence[_Work], later: Sequence[Region]) -> bool:
+    """Whether the region is part of loops only that are part of clusters now."""
+    if not any(region.function in item.loops.replaced for item in work):
+        return False
+    graphs = [item.graph for item in work] + [other.graph for other in later]
+    return not any(region.function in called_functions(graph) for graph in graphs)
+
+
 @dataclass
 class _Work:
     """One region between finding its clusters and putting them back."""
@@ -126,6 +138,7 @@ class _Work:
     left_out: dict[str, str] = field(default_factory=dict)
     clusters_found: int = 0
     warnings: list[str] = field(default_factory=list)
+    loops: WrappedLoops = field(default_factory=WrappedLoops)
 
     @classmethod
     def start(
@@ -167,6 +180,8 @@ class _Work:
             for lookup in work.lookups:
                 nodes = graph.library[lookup.call.fallback]
                 dump.lookup(lookup.call, nodes, lookup.source)
+        graph, work.loops = wrap_loops(graph, types, context)
+        work.graph = graph
         clusters, work.left_out = find_clusters(
             graph,
             types,
@@ -174,6 +189,7 @@ class _Work:
             served=region.served,
             first=first[0],
         )
+        work.left_out.update(work.loops.left)
         work.clusters_found = len(clusters)
         todo = clusters[::-1]
         while todo:
@@ -236,6 +252,7 @@ class _Work:
         if replacements or self.lookups:
             make_node = partial(blade_cluster_node, find_repeats=config.repeated_rows)
             replace_all(self.graph, replacements, make_node=make_node)
+            unwrap_loops(self.graph)
             self.region.replace(self.graph)
             report.nodes_after = len(self.graph)
         return report

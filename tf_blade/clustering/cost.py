@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tf_blade.graph.calls import is_loop_call
 from tf_blade.graph.graph import Node, TensorRef
 from tf_blade.graph.shapes import Types
 
@@ -57,6 +58,7 @@ class CostModel:
     Attributes:
       op_us: executing one small TensorFlow op: executor, allocation, kernel.
       view_us: the same for an op that only renames a buffer.
+      loop_us: executing one loop's ops, over a few iterations.
       launch_us: executing one cluster.
       io_us: each input and each output of a cluster.
       margin_us: what a cluster must save at least.
@@ -68,6 +70,7 @@ class CostModel:
 
     op_us: float = 1.5
     view_us: float = 1.0
+    loop_us: float = 100.0
     launch_us: float = 2.0
     io_us: float = 0.15
     margin_us: float = 1.0
@@ -88,6 +91,8 @@ class CostModel:
 
     def dispatch_us(self, node: Node) -> float:
         """What TensorFlow spends on the node besides its arithmetic."""
+        if is_loop_call(node):
+            return self.loop_us
         return self.view_us if node.op in VIEW_OPS else self.op_us
 
     def elements(self, types: Types, ref: TensorRef) -> int:
@@ -150,7 +155,7 @@ class CostModel:
         gain = dispatch + traffic - self.launch_us - boundary
         if any(node.op in _WORTH_IT_ALONE for node in members):
             gain = max(gain, self.margin_us)
-        elif len(members) == 1:
+        elif len(members) == 1 and not is_loop_call(members[0]):
             return Estimate(gain, f"alone: a cluster of one {members[0].op} can't win")
         if gain >= self.margin_us:
             return Estimate(gain, None)

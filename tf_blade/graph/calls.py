@@ -12,6 +12,8 @@ from tf_blade.graph.graph import Graph, Library, Node, TensorRef
 PLAIN_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
 LOOPS = ("While", "StatelessWhile")
+# Names of the functions that hold one loop and its lists (`tf_blade/loops.py`) begin with this.
+LOOP_PREFIX = "blade_loop_"
 # Attributes that forbid inlining or say who compiles the body.
 _KEEP_CALL = ("_noinline", "_XlaMustCompile", "_xla_compile_id")
 
@@ -48,6 +50,11 @@ def calls(node: Node, library: Library) -> list[Call]:
             if name in library:
                 found.append(Call(name, arguments))
     return found
+
+
+def is_loop_call(node: Node) -> bool:
+    """Whether the node calls a function that holds one loop which the compiler can lower."""
+    return node.op == "PartitionedCall" and node.attrs["f"].func.name.startswith(LOOP_PREFIX)
 
 
 def callee(node: Node, library: Library) -> str | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
@@ -28,7 +28,9 @@ from tf_blade.compiler.ir.ops import IrError
 from tf_blade.compiler.ir.program import Program, Value
 from tf_blade.compiler.ir.types import DType
 from tf_blade.compiler.lower.errors_of_unread import Lowered, keep_errors
+from tf_blade.compiler.lower.scope import STRUCTURED, Scope, TensorList, arrays
 from tf_blade.errors import UnsupportedError
+from tf_blade.graph.calls import is_loop_call
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
 from tf_blade.graph.types import ARG, TensorInfo
@@ -110,6 +112,9 @@ def supports(node: Node, graph: Graph, types: Types) -> str | None:
     Looks at the op, the dtypes and ranks of its inputs and outputs, and at the inputs that must
     be constants. A lowering may still refuse (UnsupportedError) by finer rules.
     """
+    if is_loop_call(node):
+        outputs = [TensorRef(node.name, i) for i in range(len(graph.output_dtypes(node)))]
+        return next(filter(None, (_type_reason(types.get(r)) for r in node.inputs + outputs)), None)
     lowering = LOWERINGS.get(node.op)
     if lowering is None:
         return f"op {node.op} has no lowering"
@@ -149,7 +154,7 @@ def lower_graph(
     """
     b = Builder(name)
     fixed = set(constant_inputs)
-    values: dict[TensorRef, Value] = {}
+    values: dict[TensorRef, Value | TensorList] = {}
     for i, arg in enumerate(graph.args):
         ref = TensorRef(arg.name)
         info = types.get(ref)
@@ -159,32 +164,71 @@ def lower_graph(
         dtype = DType.from_tf_enum(info.dtype.as_datatype_enum)
         assert dtype is not None  # _type_reason checked it
         values[ref] = b.param(dtype, info.shape, constant=i in fixed)
-    needed = _needed(graph)
-    nodes: list[Lowered] = []
-    for node in graph.topological_order():
-        if node.op != ARG and node.name in needed:
-            first = len(b.program.ops)
-            found = _lower_node(b, node, graph, types, values)
-            nodes.append((b.program.ops[first:], found))
-            for i, value in enumerate(found):
-                values[TensorRef(node.name, i)] = value
-    results = [_value(values, ref) for _, ref in graph.outputs]
+    scope = Scope(graph, types, values)
+    nodes = _lower_nodes(b, scope)
+    results = [scope.tensor(ref) for _, ref in graph.outputs]
     return b.finish(keep_errors(b, results, nodes))
 
 
-def _lower_node(
-    b: Builder,
-    node: Node,
-    graph: Graph,
-    types: Types,
-    values: Mapping[TensorRef, Value],
-) -> list[Value]:
+def _lower_nodes(b: Builder, scope: Scope) -> list[Lowered]:
+    """Lowers what the outputs of a function depend on; what became of each node, in order."""
+    needed = _needed(scope.graph)
+    nodes: list[Lowered] = []
+    for node in scope.graph.topological_order():
+        if node.op == ARG or node.name not in needed:
+            continue
+        first = len(b.program.ops)
+        if node.op in STRUCTURED:
+            found = _lower_structured(b, node, scope)
+        else:
+            found = [*_lower_node(b, node, scope)]
+        nodes.append((b.program.ops[first:], arrays(found)))
+        for i, value in enumerate(found):
+            scope.values[TensorRef(node.name, i)] = value
+    return nodes
+
+
+def _lower_inside(b: Builder, scope: Scope) -> None:
+    """Lowers a function that an op runs: its outputs depend on the errors of nodes not read."""
+    nodes = _lower_nodes(b, scope)
+    outputs = [scope.any(ref) for _, ref in scope.graph.outputs]
+    before = arrays(outputs)
+    moved = dict(zip(before, keep_errors(b, before, nodes), strict=True))
+    for (_, ref), value in zip(scope.graph.outputs, outputs, strict=True):
+        if isinstance(value, Value):
+            scope.values[ref] = moved[value]
+        elif value.array is not None:
+            scope.values[ref] = replace(value, array=moved[value.array])
+
+
+def _lower_structured(b: Builder, node: Node, scope: Scope) -> list[Value | TensorList]:
+    b.source = node.name
+    try:
+        found = STRUCTURED[node.op](b, node, scope, _lower_inside)
+    except UnsupportedError as error:
+        # Nodes of functions mean nothing to who asked for this one.
+        inner = error.node if error.node not in ("", node.name) else ""
+        reason = f"{error.reason} (in '{inner}')" if inner else error.reason
+        raise UnsupportedError(reason, node.name) from error
+    except IrError as error:
+        raise UnsupportedError(f"its lowering breaks the IR's rules: {error}", node.name) from error
+    b.source = node.name
+    return [
+        _sharpened(b, value, scope.types[TensorRef(node.name, i)])
+        if isinstance(value, Value)
+        else value
+        for i, value in enumerate(found)
+    ]
+
+
+def _lower_node(b: Builder, node: Node, scope: Scope) -> list[Value]:
+    graph, types = scope.graph, scope.types
     b.source = node.name
     reason = supports(node, graph, types)
     if reason:
         raise UnsupportedError(reason, node.name)
     lowering = LOWERINGS[node.op]
-    operands = [_value(values, ref) for ref in node.inputs]
+    operands = [scope.tensor(ref) for ref in node.inputs]
     results = [types[ref] for ref in _outputs(lowering, node, graph)]
     attrs = {key: decode(node.attrs[key]) for key in lowering.attributes if key in node.attrs}
     try:
@@ -228,12 +272,6 @@ def _needed(graph: Graph) -> set[str]:
             found.add(name)
             stack.extend(ref.node for ref in graph.nodes[name].inputs)
     return found
-
-
-def _value(values: Mapping[TensorRef, Value], ref: TensorRef) -> Value:
-    if ref not in values:
-        raise UnsupportedError(f"its output {ref.index} is not computed", ref.node)
-    return values[ref]
 
 
 def _type_reason(info: TensorInfo | None) -> str | None:

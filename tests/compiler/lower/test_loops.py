@@ -1,0 +1,293 @@
+"""Loops in generated code give TensorFlow's answers; others stay there, with a reason."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.compiler.batch import compile_batch
+from tests.compiler.ctypes_host import CtypesHost
+from tests.compiler.harness import Prepared, check, draw_inputs, graph_of, reference, trace
+from tests.compiler.values import Arg, Case, between, computed, finite
+from tf_blade.compiler import compile_program
+from tf_blade.compiler.ir.interpreter import Refused, run
+from tf_blade.compiler.ir.verifier import verify
+from tf_blade.compiler.lower import lower_graph
+from tf_blade.compiler.rewrite import rewrite
+from tf_blade.graph.graph import Graph
+from tf_blade.graph.shapes import infer_types
+from tf_blade.loops import WrappedLoops, wrap_loops
+from tf_blade.passes import PassContext, pipeline
+
+RUNS = 8
+RNG = np.random.default_rng(5)
+W = (RNG.standard_normal((4, 4)) * 0.5).astype(np.float32)
+KERNEL = (RNG.standard_normal((3, 80)) * 0.5).astype(np.float32)
+RECURRENT = (RNG.standard_normal((20, 80)) * 0.3).astype(np.float32)
+X = Arg("f32", ("n", 4), finite)
+SEQUENCE = Arg("f32", ("t", "n", 3), finite)
+TRIPS = Arg("i32", (), computed(lambda rng, dims: rng.integers(-1, 9)))
+
+
+def counted(x: Any, n: Any) -> Any:
+    return tf.while_loop(
+        lambda i, h: i < n, lambda i, h: (i + 1, tf.tanh(h @ W) + x), [0, tf.zeros_like(x)]
+    )
+
+
+def downward(x: Any, n: Any) -> Any:
+    """What is carried changes places; the counter is one of several, of another dtype."""
+    return tf.while_loop(
+        lambda a, b, i, go: tf.logical_and(go, i > 0),
+        lambda a, b, i, go: (b, a * 0.5, i - 1, tf.reduce_sum(a) < 50.0),
+        [x, x + 1, tf.cast(n, tf.int64), True],
+    )
+
+
+def limited(x: Any) -> Any:
+    """The bound is maximum_iterations; the condition looks at data."""
+    return tf.while_loop(
+        lambda h: tf.reduce_max(h) < 3.0, lambda h: h * 1.5 + 0.1, [x], maximum_iterations=7
+    )
+
+
+def fed_shape(x: Any, n: Any) -> Any:
+    """The body needs the elements of a shape that is computed before the loop."""
+    shape = tf.stack([tf.shape(x)[0] * 2, 2])
+    return tf.while_loop(
+        lambda i, h: i < n,
+        lambda i, h: (i + 1, tf.reshape(tf.reshape(h, shape) * 2.0 - 1.0, tf.shape(h))),
+        [0, x],
+    )[1]
+
+
+def written(x: Any) -> Any:
+    """A TensorArray whose elements have the batch's size."""
+    count = tf.shape(x)[0]
+    array = tf.TensorArray(tf.float32, count, element_shape=[None])
+    _, array = tf.while_loop(
+        lambda i, a: i < count, lambda i, a: (i + 1, a.write(i, tf.gather(x, i) * 2.0)), [0, array]
+    )
+    return array.stack()
+
+
+def written_partly(x: Any, n: Any) -> Any:
+    """Elements that nobody wrote are zeros, those outside are errors."""
+    array = tf.TensorArray(tf.float32, 4, element_shape=[4])
+    _, array = tf.while_loop(
+        lambda i, a: i < n,
+        lambda i, a: (i + 1, a.write(i, tf.reduce_sum(x, 0))),
+        [0, array],
+    )
+    return array.stack()
+
+
+def read_back(x: Any, n: Any) -> Any:
+    """An array that the loop reads and writes."""
+    array = tf.TensorArray(tf.float32, 6, element_shape=[4], clear_after_read=False)
+    array = array.unstack(tf.concat([tf.zeros([6, 4]), x], 0)[:6])
+    _, array = tf.while_loop(
+        lambda i, a: i < n, lambda i, a: (i + 1, a.write(i, a.read(5 - i) + W[0])), [0, array]
+    )
+    return array.stack()
+
+
+def scanned(x: Any) -> Any:
+    return tf.scan(lambda h, row: tf.tanh(h @ W) + row, x, tf.zeros([4])[None][0:1])
+
+
+def mapped(x: Any) -> Any:
+    return tf.map_fn(lambda row: tf.nn.softmax(row) * tf.reduce_max(row), x)
+
+
+def divided(x: Any, n: Any) -> Any:
+    """Dividing by zero is an error, in whichever iteration."""
+    return tf.while_loop(
+        lambda i, h: i < n, lambda i, h: (i + 1, h + 100 // (3 - i)), [0, tf.cast(x, tf.int32)]
+    )[1]
+
+
+def unread_error(x: Any, n: Any) -> Any:
+    """Only the shape of what may fail is read."""
+
+    def body(i: Any, h: Any) -> Any:
+        row = tf.gather(x, tf.reshape(i, [1]))
+        return i + 1, h + tf.cast(tf.shape(row)[0], tf.float32)
+
+    return tf.while_loop(lambda i, h: i < n, body, [0, 1.0])[1]
+
+
+def nested(x: Any, n: Any) -> Any:
+    def inner(h: Any) -> Any:
+        return tf.while_loop(lambda j, h: j < n, lambda j, h: (j + 1, h * 2.0), [0, h])[1]
+
+    return tf.while_loop(lambda i, h: i < n, lambda i, h: (i + 1, inner(h)), [0, x])
+
+
+def lstm(x: Any) -> Any:
+    def body(i: Any, h: Any, c: Any, out: Any) -> Any:
+        a, b, d, e = tf.split(x_array.read(i) @ KERNEL + h @ RECURRENT, 4, 1)
+        c = tf.sigmoid(b) * c + tf.sigmoid(a) * tf.tanh(d)
+        h = tf.sigmoid(e) * tf.tanh(c)
+        return i + 1, h, c, out.write(i, h)
+
+    steps, batch = tf.shape(x)[0], tf.shape(x)[1]
+    x_array = tf.TensorArray(tf.float32, steps).unstack(x)
+    out = tf.TensorArray(tf.float32, steps)
+    zeros = tf.zeros([batch, 20])
+    _, h, c, out = tf.while_loop(lambda i, *_: i < steps, body, [0, zeros, zeros, out])
+    return h, c, out.stack()
+
+
+CLOSE: dict[str, Any] = {"relative": 1e-5, "absolute": 1e-5}
+SMALL = Arg("f32", ("n", 4), between(-1, 1))
+
+
+def has_steps(dims: Any, arrays: Any) -> bool:
+    """Without any iteration nothing has a shape; TensorFlow knows some of these."""
+    return bool(dims["t"] > 0)
+
+
+CASES = [
+    Case("counted", counted, (X, TRIPS), **CLOSE),
+    Case("downward", downward, (SMALL, TRIPS), **CLOSE),
+    Case("limited", limited, (X,), **CLOSE),
+    Case("fed_shape", fed_shape, (X, TRIPS), **CLOSE),
+    Case("written", written, (Arg("f32", ("t", "n"), finite),), assumes=has_steps),
+    Case("written_partly", written_partly, (X, TRIPS), **CLOSE),
+    Case("read_back", read_back, (X, TRIPS), **CLOSE),
+    Case("scanned", scanned, (Arg("f32", ("t", 1, 4), finite),), assumes=has_steps, **CLOSE),
+    Case("mapped", mapped, (X,), **CLOSE),
+    Case("divided", divided, (X, TRIPS)),
+    Case("unread_error", unread_error, (X, TRIPS)),
+    Case("nested", nested, (X, TRIPS), **CLOSE),
+    Case("lstm", lstm, (SEQUENCE,), assumes=has_steps, **CLOSE),
+]
+
+
+def wrapped(function: Any, args: Any) -> tuple[Any, Graph, dict, WrappedLoops]:
+    concrete = trace(function, args)
+    graph = graph_of(concrete)
+    shapes = {
+        arg.name: tuple(tensor.shape.as_list())
+        for arg, tensor in zip(graph.args, concrete.inputs, strict=True)
+    }
+    context = PassContext(arg_shapes=shapes)
+    graph = pipeline.run(graph, context)
+    types = infer_types(graph, shapes)
+    graph, found = wrap_loops(graph, types, context)
+    return concrete, graph, types, found
+
+
+@functools.cache
+def compiled() -> dict[str, tuple[Prepared, CtypesHost]]:
+    prepared: list[Prepared] = []
+    for case in CASES:
+        concrete, graph, types, found = wrapped(case.function, case.args)
+        assert not found.left, f"{case.name}: {found.left}"
+        assert found.functions, f"{case.name}: no loop found"
+        program = lower_graph(graph, types, case.name)
+        verify(program)
+        prepared.append(Prepared(case, concrete, program))
+    programs = [rewrite(lower_again(p)) for p in prepared]
+    hosts = compile_batch([compile_program(p) for p in programs])
+    return {p.case.name: (p, host) for p, host in zip(prepared, hosts, strict=True)}
+
+
+def lower_again(prepared: Prepared) -> Any:
+    """The program once more, to be changed: the first stays as it was lowered."""
+    _, graph, types, _ = wrapped(prepared.case.function, prepared.case.args)
+    return lower_graph(graph, types, prepared.case.name)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_loops_give_tensorflows_answers_or_refuse_where_they_may(case: Case):
+    prepared, host = compiled()[case.name]
+    rng = np.random.default_rng(len(case.name))
+    answered = 0
+    for _ in range(RUNS):
+        dims = {n: int(rng.choice([0, 1, 2, 3, 5, 8])) for n in case.named_dims}
+        inputs = draw_inputs(case, dims, int(rng.integers(2**31)))
+        want = reference(prepared, inputs)
+        for execute in (
+            lambda x: host.run(x, [v.type.dtype for v in prepared.program.results]),
+            lambda x: run(prepared.program, x),
+        ):
+            try:
+                got = execute(inputs)
+            except Refused as refusal:
+                assert want is None or not case.assumes(dims, inputs), refusal.reason
+                continue
+            assert want is not None, f"TensorFlow reports an error for {dims}"
+            check(case, got, want)
+            answered += 1
+    assert answered > 2
+
+
+def unbounded(x: Any) -> Any:
+    return tf.while_loop(lambda h: tf.reduce_max(h) < 3.0, lambda h: h * 1.5, [x])
+
+
+def faster_and_faster(x: Any) -> Any:
+    return tf.while_loop(lambda i, h: i < 9, lambda i, h: (i + i, h), [1, x])
+
+
+def growing(x: Any, n: Any) -> Any:
+    return tf.while_loop(
+        lambda i, h: i < n,
+        lambda i, h: (i + 1, tf.concat([h, h[:1]], 0)),
+        [0, x],
+        [tf.TensorShape([]), tf.TensorShape([None, 4])],
+    )
+
+
+def choosing(x: Any, n: Any) -> Any:
+    return tf.while_loop(
+        lambda i, h: i < n,
+        lambda i, h: (i + 1, tf.cond(i > 1, lambda: h * 2.0, lambda: h - x)),
+        [0, x],
+    )
+
+
+def random(x: Any, n: Any) -> Any:
+    return tf.while_loop(
+        lambda i, h: i < n, lambda i, h: (i + 1, h + tf.random.uniform([4])), [0, x]
+    )
+
+
+def strings(x: Any, n: Any) -> Any:
+    return tf.while_loop(
+        lambda i, h: i < n, lambda i, h: (i + 1, tf.strings.join([h, h])), [0, tf.as_string(x)]
+    )
+
+
+def appended(x: Any, n: Any) -> Any:
+    array = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[4])
+    _, array = tf.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a.write(i, x[0])), [0, array])
+    return array.size()
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "reason"),
+    [
+        (unbounded, (X,), "no bound"),
+        (faster_and_faster, (X,), "no bound"),
+        (growing, (X, TRIPS), "changes its shape"),
+        (choosing, (X, TRIPS), "StatelessIf"),
+        (random, (X, TRIPS), "RandomUniform is stateful"),
+        (strings, (X, TRIPS), "string"),
+        (appended, (X, TRIPS), "a list that grows"),
+    ],
+    ids=lambda v: v.__name__ if callable(v) else None,
+)
+def test_other_loops_stay_as_they_are(function: Any, args: Any, reason: str):
+    concrete = trace(function, args)
+    before = {node.name for node in pipeline.run(graph_of(concrete), PassContext())}
+    _, graph, _, found = wrapped(function, args)
+    assert any(reason in why for why in found.left.values()), found.left
+    assert not found.functions
+    assert {node.name for node in graph} == before

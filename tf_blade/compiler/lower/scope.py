@@ -1,0 +1,83 @@
+"""The values of a function's tensors while it is lowered, and the ops whose lowering needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from tf_blade.compiler.ir.builder import Builder
+from tf_blade.compiler.ir.dims import Dim
+from tf_blade.compiler.ir.program import Value
+from tf_blade.compiler.ir.types import DType
+from tf_blade.errors import UnsupportedError
+from tf_blade.graph.graph import Graph, Node, TensorRef
+from tf_blade.graph.shapes import Types
+
+
+@dataclass(frozen=True)
+class TensorList:
+    """A variant tensor that is a list of tensors of one shape.
+
+    element: what TensorFlow knows of the elements' shape; where it isn't all, an unset element has
+      none. array: the elements [length, *element]; None until their shape is known.
+    from_tensor: every element was set.
+    """
+
+    dtype: DType
+    length: Dim
+    element: tuple[Dim | None, ...] | None
+    array: Value | None
+    from_tensor: bool
+
+
+@dataclass
+class Scope:
+    """One function's tensors. types: of all of them. values: of those lowered so far."""
+
+    graph: Graph
+    types: Types
+    values: dict[TensorRef, Value | TensorList] = field(default_factory=dict)
+
+    def any(self, ref: TensorRef) -> Value | TensorList:
+        if ref not in self.values:
+            raise UnsupportedError(f"its output {ref.index} is not computed", ref.node)
+        return self.values[ref]
+
+    def tensor(self, ref: TensorRef) -> Value:
+        found = self.any(ref)
+        if isinstance(found, TensorList):
+            raise UnsupportedError("a list is used as a tensor", ref.node)
+        return found
+
+    def tensor_list(self, ref: TensorRef) -> TensorList:
+        found = self.any(ref)
+        if not isinstance(found, TensorList):
+            raise UnsupportedError("a tensor is used as a list", ref.node)
+        return found
+
+    def function(self, name: str) -> Graph:
+        """The body of a library function."""
+        return Graph.from_function_def(self.graph.library[name], self.graph.library)
+
+
+def arrays(values: Iterable[Value | TensorList]) -> list[Value]:
+    """The tensors among the values, and the elements of the lists that have any yet."""
+    found = [v.array if isinstance(v, TensorList) else v for v in values]
+    return [v for v in found if v is not None]
+
+
+# (builder, node, scope, lowers the nodes of a scope) -> a value an output
+Structured = Callable[
+    [Builder, Node, Scope, Callable[[Builder, Scope], None]], "list[Value | TensorList]"
+]
+STRUCTURED: dict[str, Structured] = {}
+
+
+def structured(*ops: str) -> Callable[[Structured], Structured]:
+    """Registers a lowering that needs more than the values of the node's inputs."""
+
+    def register(function: Structured) -> Structured:
+        STRUCTURED.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
