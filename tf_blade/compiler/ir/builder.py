@@ -487,13 +487,13 @@ class Builder:
         make: Callable[[list[Value]], Sequence[Value]],
     ) -> Program:
         """A program inside an op: a parameter for each operand, and the ops that `make` appends."""
-        nested, outer = Program(name), self.program.ops
+        nested, outer, source = Program(name), self.program.ops, self.source
         nested.params = [Value(f"p{i}", v.type) for i, v in enumerate(operands)]
         self.program.ops = nested.ops
         try:
             nested.results = list(make(list(nested.params)))
         finally:
-            self.program.ops = outer
+            self.program.ops, self.source = outer, source
         return nested
 
     # -- finishing ------------------------------------------------------------------------

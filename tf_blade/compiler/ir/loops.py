@@ -38,7 +38,18 @@ def carried_of(program: Program, loop: Op) -> list[Value]:
 def is_bounded(condition: Program, body: Program) -> bool:
     """Whether the loop ends for certain: a carried counter goes, one a step, towards a limit that
     stays the same, and the condition fails when it is there, whatever else it asks for."""
-    return any(_bounds(value, condition, body) for value in _demands(condition.results[0]))
+    tests = [v.op for v in _demands(condition.results[0]) if v.op is not None]
+    return any(_bounds(op, condition, body) for op in tests)
+
+
+def counters(condition: Program, body: Program) -> Iterator[tuple[int, Value]]:
+    """Carried values that grow by one a step, and the fixed values (of the condition) that they
+    have to stay below."""
+    for value in _demands(condition.results[0]):
+        if value.op is not None:
+            found = _counts(value.op, 1, condition, body)
+            if found is not None:
+                yield found
 
 
 def _demands(value: Value) -> Iterator[Value]:
@@ -51,18 +62,23 @@ def _demands(value: Value) -> Iterator[Value]:
         yield value
 
 
-def _bounds(test: Value, condition: Program, body: Program) -> bool:
-    op = test.op
-    if op is None or op.kind != "compare" or test.type.rank != 0:
-        return False
-    left, right = op.operands
-    direction = op.attrs["direction"]
-    if direction == "GT":
-        left, right, direction = right, left, "LT"
-    if direction != "LT" or not left.type.dtype.is_integer:
-        return False
-    counts_up = _step(left, condition, body) == 1 and _is_fixed(right, condition, body)
-    return counts_up or (_step(right, condition, body) == -1 and _is_fixed(left, condition, body))
+def _bounds(test: Op, condition: Program, body: Program) -> bool:
+    return any(_counts(test, step, condition, body) is not None for step in (1, -1))
+
+
+def _counts(test: Op, step: int, condition: Program, body: Program) -> tuple[int, Value] | None:
+    """The counter that a comparison tests, and its limit, if the body adds `step` to it."""
+    if test.kind != "compare" or test.result.type.rank != 0:
+        return None
+    counter, limit = test.operands
+    towards = {"LT": 1, "GT": -1}.get(test.attrs["direction"])
+    if towards == -step:
+        counter, limit, towards = limit, counter, step
+    if towards != step or not counter.type.dtype.is_integer:
+        return None
+    if _step(counter, condition, body) != step or not _is_fixed(limit, condition, body):
+        return None
+    return condition.params.index(counter), limit
 
 
 def _is_fixed(value: Value, condition: Program, body: Program) -> bool:

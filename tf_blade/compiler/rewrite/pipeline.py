@@ -12,6 +12,7 @@ from tf_blade.compiler.ir.verifier import verify
 from tf_blade.compiler.rewrite import algebra, broadcasts, epilogue, fold, layout, products, splits
 from tf_blade.compiler.rewrite.cse import share_common
 from tf_blade.compiler.rewrite.dce import drop_dead
+from tf_blade.compiler.rewrite.hoist import hoist_products
 from tf_blade.compiler.rewrite.rules import RewriteLog, RuleSet
 
 # Rounds of the pipeline before it stops short of a fixed point. Real programs need two or three.
@@ -53,6 +54,8 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("cse", share_common),
     # Last, on canonical broadcasts: a bias is `broadcast_in_dim` of a vector, a relu `max` with 0.
     _rules(epilogue.rules),
+    # On products with their biases: they go before the loop together.
+    Pass("hoist", hoist_products),
 )
 
 
