@@ -96,6 +96,12 @@ def read_back(x: Any, n: Any) -> Any:
     return array.stack()
 
 
+def read_past_the_end(x: Any, n: Any) -> Any:
+    """An index outside is an error, also where elements are empty."""
+    array = tf.TensorArray(tf.float32, 3).unstack(tf.stack([x, x + 1, x * 2]))
+    return tf.while_loop(lambda i, h: i < n, lambda i, h: (i + 1, h + array.read(i)), [0, x])
+
+
 def scanned(x: Any) -> Any:
     return tf.scan(lambda h, row: tf.tanh(h @ W) + row, x, tf.zeros([4])[None][0:1])
 
@@ -160,6 +166,7 @@ CASES = [
     Case("written", written, (Arg("f32", ("t", "n"), finite),), assumes=has_steps),
     Case("written_partly", written_partly, (X, TRIPS), **CLOSE),
     Case("read_back", read_back, (X, TRIPS), **CLOSE),
+    Case("read_past_the_end", read_past_the_end, (X, TRIPS), **CLOSE),
     Case("scanned", scanned, (Arg("f32", ("t", 1, 4), finite),), assumes=has_steps, **CLOSE),
     Case("mapped", mapped, (X,), **CLOSE),
     Case("divided", divided, (X, TRIPS)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from tf_blade.compiler.fuse.index import mul
@@ -27,7 +27,7 @@ class GemmCall:
     dim goes into the call; loops run over the others.
 
     a is m x k, or k x m when transpose_a; b is k x n, or n x k when transpose_b.
-    constant_input: the parameter that b is, if it is the same in every call, else -1.
+    constant_input: the cluster's input that b is, if it is the same in every call, else -1.
     """
 
     a: MatrixView
@@ -44,8 +44,18 @@ class GemmCall:
     constant_input: int
 
 
-def gemm_call(root: Value, program: Program, in_memory: Container[Value]) -> GemmCall:
-    """The call that writes `root`."""
+def gemm_call(
+    root: Value,
+    program: Program,
+    in_memory: Container[Value],
+    constant_inputs: Mapping[int, int],
+) -> GemmCall:
+    """The call that writes `root`.
+
+    Args:
+      constant_inputs: the program's parameters that are the same in every call, and the numbers
+        that they have among the cluster's inputs.
+    """
     op = product_of(root)
     assert op is not None
     a, b, c = view(op.operands[0], in_memory), view(op.operands[1], in_memory), result_view(root)
@@ -79,7 +89,7 @@ def gemm_call(root: Value, program: Program, in_memory: Container[Value]) -> Gem
         tuple(batch),
         op.operands[2] if len(op.operands) == 3 else None,
         op.attrs["activation"],
-        _constant_input(b, mul(k, n), program),
+        _constant_input(b, mul(k, n), program, constant_inputs),
     )
 
 
@@ -102,8 +112,9 @@ def _collapsed(dims: list[Batch]) -> list[Batch]:
     return result[::-1]
 
 
-def _constant_input(b: MatrixView, size: Dim, program: Program) -> int:
+def _constant_input(
+    b: MatrixView, size: Dim, program: Program, constant_inputs: Mapping[int, int]
+) -> int:
     if b.buffer.op is not None or b.batch or b.offset != 0 or b.buffer.type.size != size:
         return -1
-    index = program.params.index(b.buffer)
-    return index if index in program.constant_params else -1
+    return constant_inputs.get(program.params.index(b.buffer), -1)

@@ -503,7 +503,8 @@ class RunPrinter:
 
     def _gemm(self, step: Gemm) -> list[str]:
         (root,) = step.group.roots
-        call = gemm_call(root, self.program, self.schedule.plan.roots)
+        roots, constants = self.schedule.plan.roots, self._constant_inputs
+        call = gemm_call(root, self.program, roots, constants)
         kind = c.type_name(root.type.dtype)
         name = f"{self.prefix}{step.group.name}_call"
         outer, inner = call.batch[:-1], call.batch[-1:]
@@ -540,7 +541,7 @@ class RunPrinter:
             "c_stride": self.dim(batch.c),
             "bias": self._pointer(base(call.bias)) if call.bias is not None else "nullptr",
             "activation": activation[call.activation],
-            "b_constant_input": str(self._constant_inputs.get(call.constant_input, -1)),
+            "b_constant_input": str(call.constant_input),
         }
         lines = [f"BladeGemm {name} = {{}};"]
         lines += [f"{name}.{key} = {value};" for key, value in fields.items() if value != 0]

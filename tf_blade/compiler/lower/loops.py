@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tf_blade.compiler.ir.builder import Builder
-from tf_blade.compiler.ir.dims import Dim
+from tf_blade.compiler.ir.dims import Dim, is_static
 from tf_blade.compiler.ir.loops import is_bounded
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.ir.types import DType
@@ -254,7 +254,13 @@ def get_item(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value |
         raise UnsupportedError("reads elements that may have no shape", b.source)
     shape = _Shape.of(b, scope.tensor(node.inputs[2]))
     shape.require(b, b.shape(source.array)[1:])
-    return [b.gather(source.array, scope.tensor(node.inputs[1]), 0)]
+    index, (length, *element) = scope.tensor(node.inputs[1]), b.shape(source.array)
+    if not all(is_static(n) and n != 0 for n in element):
+        # A gather of no elements looks at no index, and TensorFlow does.
+        low = b.compare("GE", index, b.constant(0, DType.I32))
+        high = b.compare("LT", index, b.shape_value(length, DType.I32))
+        index = b.checked(index, b.binary("and", low, high))
+    return [b.gather(source.array, index, 0)]
 
 
 @structured("TensorListSetItem")

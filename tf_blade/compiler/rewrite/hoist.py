@@ -58,6 +58,8 @@ def _products(loop: Op) -> Iterator[_Product]:
         if row.op is None or row.op.kind != "gather" or row.type.rank < 2:
             continue
         rows, index = row.op.operands
+        if index.op is not None and index.op.kind == "checked":
+            index = index.op.operands[0]  # what counts through all rows is none outside
         plain = row.op.attrs["axis"] == 0 and index.type.rank == 0 and fixed[0].type.rank == 2
         if plain and all(_outside(loop, v) is not None for v in (rows, *fixed)):
             limit = rows.type.shape[0]
