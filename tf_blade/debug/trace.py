@@ -116,7 +116,7 @@ _PAGE = Template("""<!DOCTYPE html>
 <title>$title</title>
 <style>
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem;
-  color: #1c1c1c; background: #fff; }
+  color: #1c1c1c; background: #fff; overflow-wrap: anywhere; }
 pre { font: 12.5px/1.4 ui-monospace, monospace; margin: 0; overflow-x: auto; padding: .5rem;
   background: #f5f5f3; border-radius: 4px; }
 h2 { font-size: 1.15rem; margin: 2rem 0 .3rem; }
