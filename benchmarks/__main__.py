@@ -15,6 +15,7 @@ BENCHMARKS = {
     "models": "benchmarks.models",
     "feature_columns": "benchmarks.feature_columns",
     "compiler": "benchmarks.compiler",
+    "optimize": "benchmarks.optimize",
 }
 
 

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import tf_blade
-from tf_blade import Config, library
+from tf_blade import Config, library, saved_model
 from tf_blade.report import REPORT_FILE
 
 ROOT = Path(__file__).parents[2]
@@ -173,3 +173,29 @@ def test_what_no_function_can_run_is_in_no_cluster(tmp_path: Path, config: Confi
     assert sum(library.counters().fallbacks.values()) > before
     expected = model.serve(tf.constant(X[:, :4]), tf.constant(X[:1, 4:]))["z"]
     np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_gradients_that_captured_what_a_cluster_computes_are_dropped(
+    tmp_path: Path, config: Config
+):
+    """tf.nn.silu has a custom gradient, which is saved and captures silu's argument by its name."""
+
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.float32, "x")])
+        def serve(self, x):
+            return {"y": tf.nn.softmax(tf.nn.silu(tf.tanh(x) * 2.0 + 1.0))}
+
+    model = Model()
+    tf.saved_model.save(model, str(tmp_path / "model"), signatures=model.serve)
+    optimized = tf_blade.optimize(tmp_path / "model", tmp_path / "out", config=config)
+    assert optimized.report.cluster_count > 0
+    loaded = tf.saved_model.load(str(tmp_path / "out"))
+    got = loaded.signatures["serving_default"](x=X)["y"]
+    np.testing.assert_allclose(got, model.serve(X)["y"], rtol=1e-5, atol=1e-6)
+    # Where nothing was edited, the gradient is still there.
+    saved_model.read(str(tmp_path / "model")).write(str(tmp_path / "same"))
+    x = tf.constant(X)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        loss = tf.reduce_sum(tf.saved_model.load(str(tmp_path / "same")).serve(x)["y"][:, 0])
+    assert np.abs(tape.gradient(loss, x)).max() > 0

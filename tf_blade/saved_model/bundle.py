@@ -13,6 +13,7 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2, saved_obje
 from tf_blade.errors import SavedModelError, SignatureError
 from tf_blade.graph.graph import Graph, GraphError
 from tf_blade.saved_model.checkpoint import Checkpoint
+from tf_blade.saved_model.gradients import drop_broken_gradients
 from tf_blade.saved_model.reachable import reachable_functions
 from tf_blade.saved_model.regions import Region, find_regions
 from tf_blade.saved_model.signatures import Signature, read_signatures
@@ -67,6 +68,7 @@ class MetaGraph:
         """Puts `library` into the proto, without functions that the edits left unreachable."""
         if not self.library:
             return  # not even an empty library is added
+        drop_broken_gradients(self.proto, self.library)
         used = reachable_functions(self.proto, self.library, self._unused)
         kept = [fdef for name, fdef in self.library.items() if name in used]
         library = self.proto.graph_def.library
