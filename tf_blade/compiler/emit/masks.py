@@ -17,6 +17,8 @@ def can_be_masked(p: Pass, v: LoopVar) -> bool:
     whole vectors may leave something over."""
     if isinstance(v.extent, int) and (v.extent < _LANES or v.extent % _LANES == 0):
         return False  # the compiler sees that nothing is left over, or unrolls the loop
+    if p.accumulates and len(p.loops) > 1:
+        return False  # adding up a vector's lanes would cost more than a short inner loop
     if not all(s.root.type.dtype in _TYPES and _is_even(s.index, v) for s in p.stores):
         return False
     if not all(a.root.type.dtype in _TYPES for a in p.accumulates):
