@@ -40,7 +40,7 @@ def test_texts_read_back():
 def test_it_runs_until_the_condition_fails():
     x = np.ones((2, 4), np.float32)
     for n, factor in ((-3, 1), (0, 1), (1, 2), (5, 32)):
-        result, count = run(parse(GOOD), [np.int32(n), x])
+        result, count = run(parse(GOOD), [np.asarray(n, np.int32), x])
         np.testing.assert_array_equal(result, x * factor)
         assert count == max(n, 0)
 
@@ -49,16 +49,16 @@ def test_too_few_iterations_are_refused():
     program = parse(GOOD.replace("min_trips=0", "min_trips=1"))
     x = np.ones((1, 4), np.float32)
     with pytest.raises(Refused, match="model/while: no iteration"):
-        run(program, [np.int32(0), x])
-    run(program, [np.int32(1), x])
+        run(program, [np.asarray(0, np.int32), x])
+    run(program, [np.asarray(1, np.int32), x])
 
 
 def test_too_many_iterations_are_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tf_blade.compiler.ir.interpreter.MAX_TRIPS", 3)
     x = np.ones((1, 4), np.float32)
-    run(parse(GOOD), [np.int32(3), x])
+    run(parse(GOOD), [np.asarray(3, np.int32), x])
     with pytest.raises(Refused, match="more than"):
-        run(parse(GOOD), [np.int32(4), x])
+        run(parse(GOOD), [np.asarray(4, np.int32), x])
 
 
 @pytest.mark.parametrize(

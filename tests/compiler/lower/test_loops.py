@@ -70,7 +70,7 @@ def written(x: Any) -> Any:
     count = tf.shape(x)[0]
     array = tf.TensorArray(tf.float32, count, element_shape=[None])
     _, array = tf.while_loop(
-        lambda i, a: i < count, lambda i, a: (i + 1, a.write(i, tf.gather(x, i) * 2.0)), [0, array]
+        lambda i, a: i < count, lambda i, a: (i + 1, a.write(i, x[i] * 2.0)), [0, array]
     )
     return array.stack()
 
@@ -100,6 +100,11 @@ def read_past_the_end(x: Any, n: Any) -> Any:
     """An index outside is an error, also where elements are empty."""
     array = tf.TensorArray(tf.float32, 3).unstack(tf.stack([x, x + 1, x * 2]))
     return tf.while_loop(lambda i, h: i < n, lambda i, h: (i + 1, h + array.read(i)), [0, x])
+
+
+def indexed(x: Any, n: Any) -> Any:
+    """Positions from the end, and some that aren't there."""
+    return tf.while_loop(lambda i, h: i < n, lambda i, h: (i + 1, h * 0.5 + x[2 - i]), [0, x[0]])
 
 
 def scanned(x: Any) -> Any:
@@ -167,6 +172,7 @@ CASES = [
     Case("written_partly", written_partly, (X, TRIPS), **CLOSE),
     Case("read_back", read_back, (X, TRIPS), **CLOSE),
     Case("read_past_the_end", read_past_the_end, (X, TRIPS), **CLOSE),
+    Case("indexed", indexed, (X, TRIPS), **CLOSE),
     Case("scanned", scanned, (Arg("f32", ("t", 1, 4), finite),), assumes=has_steps, **CLOSE),
     Case("mapped", mapped, (X,), **CLOSE),
     Case("divided", divided, (X, TRIPS)),

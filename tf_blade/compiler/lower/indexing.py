@@ -59,6 +59,9 @@ def strided_slice(
 ) -> Value:
     """x[begin:end:stride, …] as in Python: negative positions count from the end, ends clamp"""
     steps = [int(s) for s in constant(b, strides, "strides").flat]
+    others = begin_mask | end_mask | ellipsis_mask | new_axis_mask
+    if len(steps) == shrink_axis_mask == 1 and not others and b.content(begin) is None:
+        return row(b, x, b.reshape(begin, []), from_end=True)
     begins, ends = content(b, begin, "begin"), content(b, end, "end")
     entries = _entries(b, x, len(steps), ellipsis_mask, new_axis_mask, shrink_axis_mask)
     starts: list[Dim] = []
@@ -95,6 +98,22 @@ def strided_slice(
     return b.reshape(
         sliced, [1 if e.kind == "new" else next(dims) for e in entries if e.kind != "index"]
     )
+
+
+def row(b: Builder, x: Value, index: Value, *, from_end: bool = False) -> Value:
+    """x[index] for a scalar that is data; from_end: a negative one counts from the end.
+
+    Outside of x the run is refused, also where rows are empty: a gather would not look.
+    """
+    length, *rest = b.shape(x)
+    low = b.compare("GE", index, b.constant(0, index.type.dtype))
+    size = b.shape_value(length, index.type.dtype)
+    if from_end:
+        index = b.select(low, index, b.add(index, size))
+        low = b.compare("GE", index, b.constant(0, index.type.dtype))
+    if not all(d.is_static(n) and n != 0 for n in rest):
+        index = b.checked(index, b.binary("and", low, b.compare("LT", index, size)))
+    return b.gather(x, index, 0)
 
 
 def _entries(

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tf_blade.compiler.ir.builder import Builder
-from tf_blade.compiler.ir.dims import Dim, is_static
+from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.loops import is_bounded
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.ir.types import DType
+from tf_blade.compiler.lower.indexing import row
 from tf_blade.compiler.lower.scope import Scope, TensorList, structured
 from tf_blade.errors import UnsupportedError
 from tf_blade.graph.calls import LOOPS
@@ -254,27 +255,21 @@ def get_item(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value |
         raise UnsupportedError("reads elements that may have no shape", b.source)
     shape = _Shape.of(b, scope.tensor(node.inputs[2]))
     shape.require(b, b.shape(source.array)[1:])
-    index, (length, *element) = scope.tensor(node.inputs[1]), b.shape(source.array)
-    if not all(is_static(n) and n != 0 for n in element):
-        # A gather of no elements looks at no index, and TensorFlow does.
-        low = b.compare("GE", index, b.constant(0, DType.I32))
-        high = b.compare("LT", index, b.shape_value(length, DType.I32))
-        index = b.checked(index, b.binary("and", low, high))
-    return [b.gather(source.array, index, 0)]
+    return [row(b, source.array, scope.tensor(node.inputs[1]))]
 
 
 @structured("TensorListSetItem")
 def set_item(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
     """The list with another row at an index; outside the list the run is refused."""
-    target, row = scope.tensor_list(node.inputs[0]), scope.tensor(node.inputs[2])
+    target, item = scope.tensor_list(node.inputs[0]), scope.tensor(node.inputs[2])
     if node.attrs["resize_if_index_out_of_bounds"].b:
         raise UnsupportedError("a list that grows", b.source)
-    _Shape(target.element).require(b, b.shape(row))
+    _Shape(target.element).require(b, b.shape(item))
     if target.array is None:
-        return [replace(target, element=b.shape(row))]
-    if target.array.type.rank != row.type.rank + 1:
+        return [replace(target, element=b.shape(item))]
+    if target.array.type.rank != item.type.rank + 1:
         raise UnsupportedError("an element of another rank than its list", b.source)
-    array = b.dynamic_update(target.array, scope.tensor(node.inputs[1]), row)
+    array = b.dynamic_update(target.array, scope.tensor(node.inputs[1]), item)
     return [replace(target, array=array, from_tensor=False)]
 
 

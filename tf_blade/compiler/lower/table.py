@@ -8,6 +8,7 @@ from tensorflow.python.framework import op_def_registry
 from tf_blade.compiler.ir.types import DType
 from tf_blade.compiler.lower import LOWERINGS
 from tf_blade.compiler.lower.registry import FLOATS, INTEGERS, NUMBERS, SIGNED, DTypes
+from tf_blade.compiler.lower.scope import STRUCTURED
 
 _NAMES: dict[DTypes, str] = {
     FLOATS: "floats",
@@ -23,12 +24,18 @@ The {count} TensorFlow ops that the compiler knows, from its table of lowerings.
 stay in TensorFlow for a reason that this table doesn't hold (an axis that isn't a constant, an
 unknown rank, a large window): the report names the reason of each node that was left out.
 "Integers" are all signed and unsigned ones, "floats" f32 and f64.
+
+`While` and `StatelessWhile` are not in the table: a loop becomes part of a cluster when the
+compiler knows all ops of its condition and its body, what it carries keeps its shape, and a counter
+bounds its iterations. So do the lists that it reads and writes:
+{lists}.
 """
 
 
 def page() -> str:
     """The documentation's page."""
-    return f"{_HEADING.format(count=len(LOWERINGS))}\n{markdown()}\n"
+    lists = ", ".join(f"`{op}`" for op in sorted(STRUCTURED) if op.startswith("TensorList"))
+    return f"{_HEADING.format(count=len(LOWERINGS), lists=lists)}\n{markdown()}\n"
 
 
 def markdown() -> str:
