@@ -4,13 +4,13 @@
 // source file, so it uses no other header and only C types.
 //
 // An executable exports one symbol, `blade_executable`. Its `run` functions are re-entrant, keep
-// no state between calls and start no threads: memory, threads and matrix products come from the
-// host. Everything a kernel writes is an output or temporary of this call, so a host may answer a
-// refusal by running something else with the same inputs.
+// no state between calls and start no threads: memory, threads, matrix products and convolutions
+// come from the host. Everything a kernel writes is an output or temporary of this call, so a host
+// may answer a refusal by running something else with the same inputs.
 #ifndef BLADE_ABI_H_
 #define BLADE_ABI_H_
 
-#define BLADE_ABI_VERSION 2
+#define BLADE_ABI_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -70,6 +70,27 @@ typedef struct BladeGemm {
   int b_constant_input;
 } BladeGemm;
 
+// y = activation(sum over the window's places of x * filter + bias), over three spatial dims,
+// outermost first; those that there aren't are 1, with a window of 1.
+//
+//   x       [batch, in..., groups * channels]
+//   filter  [window..., channels, groups * filters]
+//   y       [batch, out..., groups * filters]
+//
+// Window p of a dim begins at p * stride - low, and its places are `dilation` apart. What lies
+// outside of x is zero. Of each group, the filters see the group's channels only.
+typedef struct BladeConv {
+  int dtype;  // BLADE_F32 or BLADE_F64
+  BladeInt batch, groups, channels, filters;
+  BladeInt in[3], window[3], out[3], stride[3], dilation[3], low[3];
+  const void* x;
+  const void* filter;
+  const void* bias;  // groups * filters elements, or null
+  void* y;
+  int activation;             // BladeActivation
+  int filter_constant_input;  // as BladeGemm::b_constant_input
+} BladeConv;
+
 // What executables let the host count.
 typedef enum BladeEvent {
   BLADE_EVENT_REPEATED_ROWS = 0,  // columns whose rows were all the same and were computed once
@@ -95,6 +116,8 @@ typedef struct BladeHost {
                        const void* args);
   // Runs a matrix product on the host's library, in parallel where it pays. 0 on success.
   int (*gemm)(void* ctx, const BladeGemm* gemm);
+  // Runs a convolution in the same way.
+  int (*conv)(void* ctx, const BladeConv* conv);
   // Counts a BladeEvent `times` times. Called at most once an event in a run.
   void (*count)(void* ctx, int event, BladeInt times);
 } BladeHost;

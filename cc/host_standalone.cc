@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "conv/conv.h"
 #include "gemm/gemm.h"
 
 namespace blade {
@@ -59,6 +60,7 @@ const BladeHost StandaloneRun::kHost = {
       static_cast<StandaloneRun*>(ctx)->ParallelFor(total, cost_cycles, body, args);
     },
     [](void* ctx, const BladeGemm* gemm) { return static_cast<StandaloneRun*>(ctx)->Gemm(*gemm); },
+    [](void* ctx, const BladeConv* conv) { return static_cast<StandaloneRun*>(ctx)->Conv(*conv); },
     [](void* ctx, int event, BladeInt times) {
       if (event == BLADE_EVENT_REPEATED_ROWS) {
         static_cast<StandaloneRun*>(ctx)->repeated_rows_ += times;
@@ -131,16 +133,26 @@ void StandaloneRun::ParallelFor(BladeInt total, double cost_cycles, BladeBody bo
   pool_->ParallelFor(total, BlockSize(total, cost_cycles, pool_->threads()), body, args);
 }
 
-int StandaloneRun::Gemm(const BladeGemm& gemm) {
-  const PackedB* packed = nullptr;
-  if (std::find(constant_inputs_.begin(), constant_inputs_.end(), gemm.b_constant_input) !=
+const PackedB* StandaloneRun::Packed(const BladeGemm& gemm) {
+  if (std::find(constant_inputs_.begin(), constant_inputs_.end(), gemm.b_constant_input) ==
       constant_inputs_.end()) {
-    packed = constants_->Find(gemm);
-    if (packed == nullptr) packed = constants_->FindOrPack(gemm, nullptr);
+    return nullptr;
   }
-  const GemmHost host = {kHost.parallel_for, this, pool_ != nullptr ? pool_->threads() : 1,
-                         kHost.count};
-  return RunGemm(gemm, host, packed);
+  const PackedB* packed = constants_->Find(gemm);
+  return packed != nullptr ? packed : constants_->FindOrPack(gemm, nullptr);
+}
+
+GemmHost StandaloneRun::ProductHost() {
+  return {kHost.parallel_for, this, pool_ != nullptr ? pool_->threads() : 1, kHost.count};
+}
+
+int StandaloneRun::Gemm(const BladeGemm& gemm) {
+  return RunGemm(gemm, ProductHost(), Packed(gemm));
+}
+
+int StandaloneRun::Conv(const BladeConv& conv) {
+  const PackedB* packed = UsesPackedFilter(conv) ? Packed(FilterAsB(conv)) : nullptr;
+  return RunConv(conv, ProductHost(), packed);
 }
 
 }  // namespace blade

@@ -9,6 +9,7 @@
 #include "aligned_buffer.h"
 #include "blade_abi.h"
 #include "executable.h"
+#include "gemm/gemm.h"
 #include "gemm/packed_b.h"
 #include "thread_pool.h"
 
@@ -60,7 +61,11 @@ class StandaloneRun {
   void* AllocateOutput(int index, int rank, const BladeInt* dims);
   int ForwardInput(int index, int input, int rank, const BladeInt* dims);
   void ParallelFor(BladeInt total, double cost_cycles, BladeBody body, const void* args);
+  // B of a product, packed, if it is one of the constants.
+  const PackedB* Packed(const BladeGemm& gemm);
+  GemmHost ProductHost();
   int Gemm(const BladeGemm& gemm);
+  int Conv(const BladeConv& conv);
 
   const Program program_;
   const int n_inputs_;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "conv/conv.h"
 #include "gemm/gemm.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "thread_pool.h"
@@ -221,20 +222,27 @@ void OpCall::ParallelFor(BladeInt total, double cost_cycles, BladeBody body, con
   helpers_ = std::max(helpers_, helpers);
 }
 
-int OpCall::Gemm(const BladeGemm& gemm) {
-  const PackedB* packed = nullptr;
+const PackedB* OpCall::Packed(const BladeGemm& gemm) const {
   const int input = gemm.b_constant_input;
-  if (products_ != nullptr && input >= 0 && input < n_inputs_ && products_->is_constant[input] &&
-      gemm.b == tensors_[input]->data()) {
-    packed = products_->packed->Find(gemm);
-    if (packed == nullptr) {
-      packed = products_->packed->FindOrPack(gemm, std::make_shared<Tensor>(*tensors_[input]));
-    }
+  if (products_ == nullptr || input < 0 || input >= n_inputs_ || !products_->is_constant[input] ||
+      gemm.b != tensors_[input]->data()) {
+    return nullptr;
   }
-  const GemmHost host = {kHost.parallel_for, this,
-                         ctx_->device()->tensorflow_cpu_worker_threads()->num_threads,
-                         products_ == nullptr || products_->find_repeats ? kHost.count : nullptr};
-  return RunGemm(gemm, host, packed);
+  const PackedB* packed = products_->packed->Find(gemm);
+  if (packed != nullptr) return packed;
+  return products_->packed->FindOrPack(gemm, std::make_shared<Tensor>(*tensors_[input]));
+}
+
+GemmHost OpCall::ProductHost() {
+  return {kHost.parallel_for, this, ctx_->device()->tensorflow_cpu_worker_threads()->num_threads,
+          products_ == nullptr || products_->find_repeats ? kHost.count : nullptr};
+}
+
+int OpCall::Gemm(const BladeGemm& gemm) { return RunGemm(gemm, ProductHost(), Packed(gemm)); }
+
+int OpCall::Conv(const BladeConv& conv) {
+  const PackedB* packed = UsesPackedFilter(conv) ? Packed(FilterAsB(conv)) : nullptr;
+  return RunConv(conv, ProductHost(), packed);
 }
 
 const BladeHost OpCall::kHost = {
@@ -250,6 +258,7 @@ const BladeHost OpCall::kHost = {
       From(ctx).ParallelFor(total, cost_cycles, body, args);
     },
     [](void* ctx, const BladeGemm* gemm) { return From(ctx).Gemm(*gemm); },
+    [](void* ctx, const BladeConv* conv) { return From(ctx).Conv(*conv); },
     [](void* ctx, int event, BladeInt times) {
       if (event == BLADE_EVENT_REPEATED_ROWS) From(ctx).counters_->CountRepeatedRows(times);
     },

@@ -13,6 +13,7 @@
 #include "call_inputs.h"
 #include "counters.h"
 #include "crew.h"
+#include "gemm/gemm.h"
 #include "gemm/packed_b.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_var.h"
@@ -82,7 +83,11 @@ class OpCall {
     return [pool](auto f) { pool->Schedule(std::move(f)); };
   }
   void ParallelFor(BladeInt total, double cost_cycles, BladeBody body, const void* args);
+  // B of a product, packed, if it is an input that is the same in every call.
+  const PackedB* Packed(const BladeGemm& gemm) const;
+  GemmHost ProductHost();
   int Gemm(const BladeGemm& gemm);
+  int Conv(const BladeConv& conv);
 
   tensorflow::OpKernelContext* const ctx_;
   const CallInputs& sources_;

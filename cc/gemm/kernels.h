@@ -60,6 +60,44 @@ struct Axpy {
   Epilogue<T> epilogue;
 };
 
+// A contiguous piece of what a convolution's window sees: `a` elements from where the window's row
+// of A begins; its first element meets row `b` of B.
+struct Tap {
+  BladeInt a, b;
+};
+
+// A register tile of a convolution: C[i][n] = sum over taps and p < k of
+// a[rows[i] + tap.a + p] * B[tap.b + p][n].
+template <typename T>
+struct WindowTile {
+  const T* a;
+  const BladeInt* rows;
+  const Tap* taps;
+  BladeInt n_taps;
+  BladeInt k;
+  const T* b;  // a panel of B, Kernels::columns wide
+  T* c;
+  BladeInt ldc;
+  BladeInt n;  // as in Tile
+  Epilogue<T> epilogue;
+};
+
+// Channels that see only themselves: C[i][j] = sum over taps of a[rows[i] + tap.a + j] *
+// b[tap.b * ldb + j], for i < m and j < n.
+template <typename T>
+struct ChannelTile {
+  const T* a;
+  const BladeInt* rows;
+  const Tap* taps;
+  BladeInt n_taps;
+  const T* b;
+  BladeInt ldb;
+  T* c;
+  BladeInt ldc;
+  BladeInt m, n;
+  Epilogue<T> epilogue;
+};
+
 template <typename T>
 struct Kernels {
   static constexpr int kMaxRows = 16;
@@ -77,6 +115,8 @@ struct Kernels {
   void (*tile_packed_a[2][kMaxRows])(const Tile<T>&);
   void (*dot)(const Dot<T>&);
   void (*axpy)(const Axpy<T>&);
+  void (*window_tile[2][kMaxRows])(const WindowTile<T>&);
+  void (*channels)(const ChannelTile<T>&);
 
   // out[p * width + i] = i < rows ? in[i * stride + p] : 0, for p in [0, k) and i in [0, width).
   void (*interleave)(const T* in, BladeInt stride, BladeInt rows, BladeInt k, int width, T* out);

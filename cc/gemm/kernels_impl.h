@@ -96,18 +96,43 @@ BLADE_INLINE BladeInt StorePart(const Epilogue<T>& epilogue, const T* values, Bl
 // Finishes and stores tiles that are not a whole panel wide, from a copy of their accumulators.
 // Out of line: it is rare, and would be most of every kernel's code.
 template <typename T>
-__attribute__((noinline)) void StorePartialTile(const Tile<T>& t, const T* values, int rows,
-                                                int width) {
-  const Epilogue<T>& epilogue = t.epilogue;
+__attribute__((noinline)) void StorePartialTile(const Epilogue<T>& epilogue, T* to, BladeInt ldc,
+                                                BladeInt n, const T* values, int rows, int width) {
   for (int i = 0; i < rows; ++i, values += width) {
-    T* c = t.c + i * t.ldc;
-    BladeInt j = StorePart<Vec<T>>(epilogue, values, 0, t.n, c);
-    j = StorePart<Quad<T>>(epilogue, values, j, t.n, c);
-    for (; j < t.n; ++j) {
+    T* c = to + i * ldc;
+    BladeInt j = StorePart<Vec<T>>(epilogue, values, 0, n, c);
+    j = StorePart<Quad<T>>(epilogue, values, j, n, c);
+    for (; j < n; ++j) {
       c[j] = Finish(values[j], epilogue.accumulate ? c[j] : T(0),
                     epilogue.bias != nullptr ? epilogue.bias[j] : T(0), epilogue);
     }
   }
+}
+
+// Finishes and stores the accumulators of a tile.
+template <typename T, int kRows, int kVectors>
+BLADE_INLINE void FinishTile(Vec<T> (&sum)[kRows][kVectors], const Epilogue<T>& epilogue, T* c,
+                             BladeInt ldc, BladeInt n) {
+#define BLADE_EACH_ACCUMULATOR(statement)                                 \
+  _Pragma("GCC unroll 16") for (int i = 0; i < kRows; ++i) {              \
+    _Pragma("GCC unroll 4") for (int v = 0; v < kVectors; ++v) statement; \
+  }
+  if (n != kVectors * kLanes<T>) {
+    T values[kRows][kVectors * kLanes<T>];
+    BLADE_EACH_ACCUMULATOR(Store(&values[i][v * kLanes<T>], sum[i][v]))
+    return StorePartialTile(epilogue, c, ldc, n, values[0], kRows, kVectors * kLanes<T>);
+  }
+  if (epilogue.accumulate) {
+    BLADE_EACH_ACCUMULATOR(sum[i][v] += Load(c + i * ldc + v * kLanes<T>))
+  }
+  if (epilogue.bias != nullptr) {
+    BLADE_EACH_ACCUMULATOR(sum[i][v] += Load(epilogue.bias + v * kLanes<T>))
+  }
+  if (epilogue.relu) {
+    BLADE_EACH_ACCUMULATOR(sum[i][v] = Relu<T>(sum[i][v]))
+  }
+  BLADE_EACH_ACCUMULATOR(Store(c + i * ldc + v * kLanes<T>, sum[i][v]))
+#undef BLADE_EACH_ACCUMULATOR
 }
 
 // A tile of kRows rows by kVectors vectors, all of it in registers. A tile with too few
@@ -159,30 +184,15 @@ void TileKernel(const Tile<T>& t) {
       }
     }
   }
-#define BLADE_EACH_ACCUMULATOR(statement)                                 \
-  _Pragma("GCC unroll 16") for (int i = 0; i < kRows; ++i) {              \
-    _Pragma("GCC unroll 4") for (int v = 0; v < kVectors; ++v) statement; \
-  }
 #pragma GCC unroll 4
   for (int chain = 1; chain < kChains; ++chain) {
-    BLADE_EACH_ACCUMULATOR(sum[0][i][v] += sum[chain][i][v])
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[0][i][v] += sum[chain][i][v];
+    }
   }
-  if (t.n != kVectors * kLanes<T>) {
-    T values[kRows][kVectors * kLanes<T>];
-    BLADE_EACH_ACCUMULATOR(Store(&values[i][v * kLanes<T>], sum[0][i][v]))
-    return StorePartialTile(t, values[0], kRows, kVectors * kLanes<T>);
-  }
-  if (t.epilogue.accumulate) {
-    BLADE_EACH_ACCUMULATOR(sum[0][i][v] += Load(t.c + i * t.ldc + v * kLanes<T>))
-  }
-  if (t.epilogue.bias != nullptr) {
-    BLADE_EACH_ACCUMULATOR(sum[0][i][v] += Load(t.epilogue.bias + v * kLanes<T>))
-  }
-  if (t.epilogue.relu) {
-    BLADE_EACH_ACCUMULATOR(sum[0][i][v] = Relu<T>(sum[0][i][v]))
-  }
-  BLADE_EACH_ACCUMULATOR(Store(t.c + i * t.ldc + v * kLanes<T>, sum[0][i][v]))
-#undef BLADE_EACH_ACCUMULATOR
+  FinishTile<T, kRows, kVectors>(sum[0], t.epilogue, t.c, t.ldc, t.n);
 }
 
 template <typename T>
@@ -409,6 +419,14 @@ void Copy(const T* in, BladeInt stride, BladeInt columns, BladeInt k, int width,
   }
 }
 
+}  // namespace
+}  // namespace blade
+
+#include "conv/window_kernels.h"
+
+namespace blade {
+namespace {
+
 // Fills the tables for tiles of 1 to kRows rows.
 template <typename T, int kRows>
 void FillTiles(Kernels<T>& kernels) {
@@ -416,6 +434,8 @@ void FillTiles(Kernels<T>& kernels) {
   kernels.tile[1][kRows - 1] = TileKernel<T, kRows, 2, false>;
   kernels.tile_packed_a[0][kRows - 1] = TileKernel<T, kRows, 1, true>;
   kernels.tile_packed_a[1][kRows - 1] = TileKernel<T, kRows, 2, true>;
+  kernels.window_tile[0][kRows - 1] = WindowTileKernel<T, kRows, 1>;
+  kernels.window_tile[1][kRows - 1] = WindowTileKernel<T, kRows, 2>;
   if constexpr (kRows > 1) FillTiles<T, kRows - 1>(kernels);
 }
 
@@ -431,6 +451,7 @@ void Fill(Kernels<T>& kernels) {
   FillTiles<T, BLADE_GEMM_ROWS>(kernels);
   kernels.dot = DotKernel<T>;
   kernels.axpy = AxpyKernel<T>;
+  kernels.channels = ChannelKernel<T>;
   kernels.interleave = Interleave<T>;
   kernels.copy = Copy<T>;
 }

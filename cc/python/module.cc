@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "conv/conv.h"
 #include "cpu_features.h"
 #include "executable.h"
 #include "gemm/gemm.h"
@@ -308,6 +309,74 @@ py::array Gemm(const py::array& a_in, const py::array& b_in, bool transpose_a, b
   return c;
 }
 
+// One number for each spatial dim; those that there aren't, before them, get `missing`.
+void SetDims(const std::vector<BladeInt>& values, BladeInt missing, const char* name,
+             py::ssize_t spatial, BladeInt (&dims)[3]) {
+  if (static_cast<py::ssize_t>(values.size()) != spatial) {
+    throw py::value_error(std::string(name) + " needs a number for each spatial dim");
+  }
+  for (py::ssize_t d = 0; d < 3; ++d) dims[d] = d < 3 - spatial ? missing : values[d + spatial - 3];
+}
+
+// x [batch, spatial..., groups * channels], filter [window..., channels, groups * filters].
+py::array Conv(const py::array& x_in, const py::array& filter_in,
+               const std::vector<BladeInt>& strides, const std::vector<BladeInt>& dilations,
+               const std::vector<BladeInt>& low, const std::vector<BladeInt>& sizes,
+               const std::optional<py::array>& bias_in, bool relu, int threads,
+               bool constant_filter) {
+  const py::array x = Dense(x_in, "x"), filter = Dense(filter_in, "filter");
+  const py::ssize_t rank = x.ndim(), spatial = rank - 2;
+  if (spatial < 1 || spatial > 3 || filter.ndim() != rank) {
+    throw py::value_error("x and filter need one to three spatial dims");
+  }
+  BladeConv conv{};
+  conv.dtype = DTypeOf(x.dtype());
+  if (conv.dtype != DTypeOf(filter.dtype()) ||
+      (conv.dtype != BLADE_F32 && conv.dtype != BLADE_F64)) {
+    throw py::type_error("x and filter must both be float32 or float64");
+  }
+  conv.batch = x.shape(0);
+  conv.channels = filter.shape(rank - 2);
+  if (conv.channels <= 0 || x.shape(rank - 1) % conv.channels != 0) {
+    throw py::value_error("x's channels are no multiple of the filter's");
+  }
+  conv.groups = x.shape(rank - 1) / conv.channels;
+  if (conv.groups == 0 || filter.shape(rank - 1) % conv.groups != 0) {
+    throw py::value_error("the filters can't be shared out to the groups");
+  }
+  conv.filters = filter.shape(rank - 1) / conv.groups;
+  const std::vector<BladeInt> in(x.shape() + 1, x.shape() + rank - 1);
+  const std::vector<BladeInt> window(filter.shape(), filter.shape() + spatial);
+  SetDims(in, 1, "x", spatial, conv.in);
+  SetDims(window, 1, "filter", spatial, conv.window);
+  SetDims(sizes, 1, "sizes", spatial, conv.out);
+  SetDims(strides, 1, "strides", spatial, conv.stride);
+  SetDims(dilations, 1, "dilations", spatial, conv.dilation);
+  SetDims(low, 0, "low", spatial, conv.low);
+  std::vector<py::ssize_t> dims{x.shape(0)};
+  dims.insert(dims.end(), sizes.begin(), sizes.end());
+  dims.push_back(filter.shape(rank - 1));
+  py::array y(x.dtype(), dims), bias;
+  conv.x = x.data();
+  conv.filter = filter.data();
+  conv.y = y.mutable_data();
+  conv.filter_constant_input = -1;
+  if (bias_in) {
+    bias = Dense(*bias_in, "bias");
+    if (DTypeOf(bias.dtype()) != conv.dtype || bias.size() != filter.shape(rank - 1)) {
+      throw py::value_error("bias needs an element of x's dtype for each filter");
+    }
+    conv.bias = bias.data();
+  }
+  conv.activation = relu ? BLADE_ACTIVATION_RELU : BLADE_ACTIVATION_NONE;
+
+  const GemmHost host = {ParallelForOnPool, PoolOf(threads), threads, nullptr};
+  py::gil_scoped_release release;
+  const auto packed = constant_filter && UsesPackedFilter(conv) ? PackB(FilterAsB(conv)) : nullptr;
+  if (RunConv(conv, host, packed.get()) != BLADE_OK) throw std::bad_alloc();
+  return y;
+}
+
 py::bytes Sha256Bytes(const py::bytes& data) {
   const Sha256Digest digest = Sha256(std::string_view(data));
   return py::bytes(reinterpret_cast<const char*>(digest.data()), digest.size());
@@ -356,6 +425,12 @@ PYBIND11_MODULE(_runtime, m) {
       py::arg("threads") = 1, py::arg("constant_b") = false,
       "[..., m, k] x [..., k, n] or [k, n] -> [..., m, n] for float32 and float64, plus bias [n],\n"
       "then relu. `constant_b` packs b first, as hosts do for weights.");
+  m.def("conv", &Conv, py::arg("x"), py::arg("filter"), py::arg("strides"), py::arg("dilations"),
+        py::arg("low"), py::arg("sizes"), py::arg("bias") = py::none(), py::arg("relu") = false,
+        py::arg("threads") = 1, py::arg("constant_filter") = false,
+        "x [batch, spatial..., groups * channels] with filter [window..., channels, groups *\n"
+        "filters] -> [batch, sizes..., groups * filters] for float32 and float64, plus bias, then\n"
+        "relu. Windows begin `low` before x and step by `strides`; outside of x are zeros.");
   m.def("cpu_features", &SupportedIsas, "Instruction set levels this machine runs, best first.");
   m.def("sha256", &Sha256Bytes, py::arg("data"), "The SHA-256 digest, 32 bytes.");
   m.attr("ABI_VERSION") = BLADE_ABI_VERSION;

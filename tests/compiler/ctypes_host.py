@@ -18,7 +18,9 @@ from itertools import pairwise
 import numpy as np
 
 from tf_blade.compiler.build.container import unpack
+from tf_blade.compiler.emit.abi import abi_version
 from tf_blade.compiler.ir.interpreter import Refused
+from tf_blade.compiler.ir.semantics import RULES
 from tf_blade.compiler.ir.types import DType
 
 
@@ -50,12 +52,27 @@ class Gemm(ctypes.Structure):
     ]
 
 
+SPATIAL = c_int64 * 3
+
+
+class Conv(ctypes.Structure):
+    _fields_ = [
+        ("dtype", c_int),
+        *((name, c_int64) for name in ("batch", "groups", "channels", "filters")),
+        *((name, SPATIAL) for name in ("in_", "window", "out", "stride", "dilation", "low")),
+        *((name, c_void_p) for name in ("x", "filter", "bias", "y")),
+        ("activation", c_int),
+        ("filter_constant_input", c_int),
+    ]
+
+
 BODY = ctypes.CFUNCTYPE(None, c_void_p, c_int64, c_int64)
 ALLOCATE_OUTPUT = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_int, c_int, POINTER(c_int64))
 FORWARD_INPUT = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_int, c_int, POINTER(c_int64))
 ALLOCATE_TEMP = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_int64)
 PARALLEL_FOR = ctypes.CFUNCTYPE(None, c_void_p, c_int64, c_double, BODY, c_void_p)
 GEMM = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Gemm))
+CONV = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Conv))
 COUNT = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_int64)
 
 
@@ -67,6 +84,7 @@ class Host(ctypes.Structure):
         ("allocate_temp", ALLOCATE_TEMP),
         ("parallel_for", PARALLEL_FOR),
         ("gemm", GEMM),
+        ("conv", CONV),
         ("count", COUNT),
     ]
 
@@ -148,6 +166,7 @@ class CtypesHost:
         self.refusals = [d.refusals[i].decode() for i in range(d.n_refusals)]
         self.calls: list[tuple[int, float]] = []  # (units, cycles of one) of each parallel_for
         self.gemms: list[Gemm] = []
+        self.convs: list[Conv] = []
 
     def run(self, inputs: Sequence[np.ndarray], dtypes: Sequence[DType]) -> list[np.ndarray]:
         """The results, of the given dtypes. Raises Refused when the executable refuses."""
@@ -160,7 +179,7 @@ class CtypesHost:
             tensor.dtype = DType.from_numpy(array.dtype).tf_enum
         call = _Call(arrays, list(dtypes), self._pieces)
         status = self._run(byref(call.host), None, tensors)
-        self.calls, self.gemms = call.calls, call.gemms
+        self.calls, self.gemms, self.convs = call.calls, call.gemms, call.convs
         call.check()
         for before, after in zip(inputs, arrays, strict=True):
             np.testing.assert_array_equal(before, after, "an input was written to")
@@ -177,15 +196,17 @@ class _Call:
         self.buffers: list[tuple[str, Buffer]] = []
         self.calls: list[tuple[int, float]] = []
         self.gemms: list[Gemm] = []
+        self.convs: list[Conv] = []
         self.errors: list[str] = []
         self.temp_calls = 0
         self.host = Host(
-            2,
+            abi_version(),
             ALLOCATE_OUTPUT(self._allocate_output),
             FORWARD_INPUT(self._forward_input),
             ALLOCATE_TEMP(self._allocate_temp),
             PARALLEL_FOR(self._parallel_for),
             GEMM(self._gemm),
+            CONV(self._conv),
             COUNT(lambda ctx, event, times: None),
         )
 
@@ -258,4 +279,34 @@ class _Call:
         if g.activation == 1:
             result = np.where(result < 0, 0, result)
         c[...] = result
+        return 0
+
+    def _conv(self, ctx: object, pointer: object) -> int:
+        c = pointer.contents  # type: ignore[attr-defined]
+        copy = Conv()
+        ctypes.memmove(byref(copy), byref(c), ctypes.sizeof(Conv))
+        self.convs.append(copy)
+        if min(c.batch, c.groups, c.channels, c.filters, *c.window, *c.out, *c.stride) <= 0:
+            self.errors.append(f"conv of batch {c.batch}, {c.channels} to {c.filters}")
+            return 1
+        dtype = DType.from_tf_enum(c.dtype).numpy  # type: ignore[union-attr]
+
+        def array(address: int, *shape: int) -> np.ndarray:
+            size = int(np.prod(shape)) * dtype.itemsize
+            memory = (ctypes.c_char * size).from_address(address)
+            return np.ctypeslib.as_array(memory).view(dtype).reshape(shape)
+
+        filters = c.groups * c.filters
+        y = array(c.y, c.batch, *c.out, filters)
+        y[...] = RULES["conv"](
+            array(c.x, c.batch, *c.in_, c.groups * c.channels),
+            array(c.filter, *c.window, c.channels, filters),
+            array(c.bias, filters) if c.bias else None,
+            strides=tuple(c.stride),
+            dilations=tuple(c.dilation),
+            low=tuple(c.low),
+            sizes=tuple(c.out),
+            groups=c.groups,
+            activation="relu" if c.activation == 1 else "none",
+        )
         return 0

@@ -8,6 +8,7 @@ Used against the interpreter in `tests/compiler/lower`, and against generated co
 from __future__ import annotations
 
 from tests.compiler.cases import (
+    convolutions,
     elementwise,
     gradients,
     images,
@@ -31,6 +32,7 @@ _FAMILIES = (
     scatters,
     nn,
     images,
+    convolutions,
     gradients,
 )
 CASES: dict[str, Case] = {case.name: case for family in _FAMILIES for case in family.cases()}

@@ -1,4 +1,4 @@
-"""Cases of pooling, convolutions with one pixel, channel normalisation and resizing."""
+"""Cases of pooling, channel normalisation and resizing."""
 
 from __future__ import annotations
 
@@ -31,53 +31,9 @@ def cases() -> Iterator[Case]:
     yield from _pools()
     yield from _volumes()
     yield from _whole()
-    yield from _convolutions()
     yield from _channels()
     yield from _contrast()
     yield from _resizes()
-
-
-def _convolutions() -> Iterator[Case]:
-    forms: dict[str, dict[str, object]] = {
-        "plain": {"strides": [1, 1, 1, 1], "padding": "SAME"},
-        "steps": {"strides": [1, 2, 3, 1], "padding": "SAME"},
-        "dilated": {"strides": [1, 1, 1, 1], "padding": "VALID", "dilations": [1, 2, 2, 1]},
-        "explicit": {
-            "strides": [1, 1, 1, 1],
-            "padding": "EXPLICIT",
-            "explicit_paddings": [0] * 8,
-        },
-    }
-    for name, attrs in forms.items():
-        for dtype in ("f32", "f64"):
-            yield Case(
-                f"Conv2D.{name}.{dtype}",
-                raw("Conv2D", **attrs),
-                (
-                    Arg(dtype, ("n", 5, 7, 3), finite),
-                    Arg(dtype, (1, 1, 3, "k"), finite),
-                ),
-                relative=1e-5,
-                absolute=1e-6,
-                sizes=BATCHES[1:],
-            )
-    yield Case(
-        "Conv2D.any_image",
-        raw("Conv2D", **forms["plain"]),
-        (Arg("f32", ("n", "h", "w", 2), finite), Arg("f32", (1, 1, 2, 5), finite)),
-        relative=1e-5,
-        absolute=1e-6,
-        sizes=BATCHES[1:],
-    )
-    for name, steps in {"plain": (1, 1, 1), "steps": (2, 1, 2)}.items():
-        yield Case(
-            f"Conv3D.{name}",
-            raw("Conv3D", strides=[1, *steps, 1], padding="VALID"),
-            (Arg("f32", ("n", 3, 2, 4, 3), finite), Arg("f32", (1, 1, 1, 3, 4), finite)),
-            relative=1e-5,
-            absolute=1e-6,
-            sizes=BATCHES[1:],
-        )
 
 
 def _pools() -> Iterator[Case]:

@@ -11,6 +11,7 @@ import sympy
 
 from tf_blade.compiler.emit import c
 from tf_blade.compiler.emit.columns import column_reduce_function
+from tf_blade.compiler.emit.conv import conv_call
 from tf_blade.compiler.emit.gemm import Batch, gemm_call
 from tf_blade.compiler.emit.kernels import kernel_function
 from tf_blade.compiler.emit.loop import row_update, while_loop
@@ -27,6 +28,7 @@ from tf_blade.compiler.ir.program import InputDim, InputElement, Program, Value
 from tf_blade.compiler.ir.types import DType
 from tf_blade.compiler.schedule.kernel import (
     ColumnReduce,
+    Conv,
     Gemm,
     HostStores,
     Kernel,
@@ -346,6 +348,8 @@ class RunPrinter:
         """Prints the step's kernel, if it has one; returns the lines that run it."""
         if isinstance(step, Gemm):
             return self._gemm(step)
+        if isinstance(step, Conv):
+            return self._conv(step)
         if isinstance(step, HostStores):
             return self._host_stores(step)
         if isinstance(step, RowUpdate):
@@ -520,7 +524,6 @@ class RunPrinter:
             return " + ".join([pointer, *terms])
 
         batch = inner[0] if inner else Batch(1, 0, 0, 0)
-        activation = {"none": "BLADE_ACTIVATION_NONE", "relu": "BLADE_ACTIVATION_RELU"}
         a, b, out = call.a, call.b, call.c
         fields = {
             "dtype": "BLADE_F64" if root.type.dtype is DType.F64 else "BLADE_F32",
@@ -540,7 +543,7 @@ class RunPrinter:
             "ldc": self.dim(out.leading),
             "c_stride": self.dim(batch.c),
             "bias": self._pointer(base(call.bias)) if call.bias is not None else "nullptr",
-            "activation": activation[call.activation],
+            "activation": _ACTIVATIONS[call.activation],
             "b_constant_input": str(call.constant_input),
         }
         lines = [f"BladeGemm {name} = {{}};"]
@@ -563,7 +566,30 @@ class RunPrinter:
             lines = [f"if ({self.dim(size)} > 0) {{", *(f"  {line}" for line in lines), "}"]
         return [*self._heading(step, self.prefix + step.group.name), *lines]
 
+    def _conv(self, step: Conv) -> list[str]:
+        (root,) = step.group.roots
+        call = conv_call(root)
+        name = f"{step.group.name}_call"
+        fields = {
+            "dtype": "BLADE_F64" if root.type.dtype is DType.F64 else "BLADE_F32",
+            **{key: self._dim(n) for key, n in call.sizes.items()},
+            "x": self._pointer(call.x),
+            "filter": self._pointer(call.window),
+            "bias": self._pointer(call.bias) if call.bias is not None else "nullptr",
+            "y": f"{self.names[root]}_ptr",
+            "activation": _ACTIVATIONS[call.activation],
+            "filter_constant_input": str(self.constant_input(call.window)),
+        }
+        lines = [f"BladeConv {name} = {{}};"]
+        lines += [f"{name}.{key} = {value};" for key, value in fields.items()]
+        lines.append(f"if (host->conv(ctx, &{name}) != 0) return BLADE_HOST_ERROR;")
+        size = root.type.size
+        if not (isinstance(size, int) and size > 0):
+            lines = [f"if ({self._dim(size)} > 0) {{", *(f"  {line}" for line in lines), "}"]
+        return [*self._heading(step, step.group.name), *lines]
 
+
+_ACTIVATIONS = {"none": "BLADE_ACTIVATION_NONE", "relu": "BLADE_ACTIVATION_RELU"}
 _VALUE_NAME = re.compile(r"\b[pv]\d+(?=_|\b)")
 
 

@@ -118,7 +118,16 @@ def _single(program: Program, root: Value, stored: Mapping[Value, str]) -> Group
         return Group(kind, [root, *carried_of(program, root.op)])
     if kind == "reduce":
         return reduce_group(root)
-    if kind in ("concatenate", "pad", "scan", "scatter", "top_k", "dot_general", "dynamic_update"):
+    if kind in (
+        "concatenate",
+        "pad",
+        "scan",
+        "scatter",
+        "top_k",
+        "dot_general",
+        "conv",
+        "dynamic_update",
+    ):
         return Group(kind, [root])
     product_op = product_of(root)
     if product_op is not None and product_op.result not in stored:

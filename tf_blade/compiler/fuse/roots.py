@@ -18,7 +18,7 @@ from tf_blade.steps import Description, Steps
 
 # Never inlined into their readers.
 ANCHORS = frozenset(
-    "reduce dot_general concatenate pad scan scatter top_k dynamic_update while carried".split()
+    "reduce dot_general conv concatenate pad scan scatter top_k dynamic_update while carried".split()
 )
 # They move no data, or are written out where they are read.
 _NEVER_STORED = frozenset(["reshape", "constant", "shape_value"])
@@ -104,6 +104,10 @@ def _required(program: Program) -> dict[Value, str]:
                 require(operand_root(operand), "matrix operand")
             for operand in op.operands[2:]:
                 require(operand, "bias")
+        elif op.kind == "conv":
+            require(op.result, op.kind)
+            for operand in op.operands:
+                require(operand, "operand of a convolution")
         elif op.kind in ANCHORS or op.kind == "checked":
             # A check looks at every element, whichever of them are read.
             require(op.result, op.kind)

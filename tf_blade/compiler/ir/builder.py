@@ -496,6 +496,31 @@ class Builder:
             self.program.ops, self.source = outer, source
         return nested
 
+    def conv(
+        self,
+        x: Value,
+        window: Value,
+        *,
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        low: Sequence[Dim],
+        sizes: Sequence[Dim],
+        groups: int = 1,
+    ) -> Value:
+        """Convolution over the spatial dims of x (see ops.py); the channels are made to fit."""
+        channels = window.type.shape[-2]
+        self.same_dim(x.type.shape[-1], groups * channels, "channels of a convolution")
+        return self.op(
+            "conv",
+            [x, window],
+            strides=tuple(int(n) for n in strides),
+            dilations=tuple(int(n) for n in dilations),
+            low=tuple(self.canonical(n) for n in low),
+            sizes=tuple(self.canonical(n) for n in sizes),
+            groups=groups,
+            activation="none",
+        )
+
     # -- finishing ------------------------------------------------------------------------
 
     def _materialise_contents(self, program: Program) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tf_blade.compiler.ir.dims import Dim, ceil_div, is_static, product, simplify
+from tf_blade.compiler.ir.dims import Dim, ceil_div, floor_mod, is_static, product, simplify
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.ir.types import DType, TensorType
 
@@ -261,6 +261,33 @@ def _dot_general(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     return TensorType(a.dtype, (*a.shape[:-2], m, n))
 
 
+def _conv(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """Convolution, channels last: at every place, the sum over a window of x times the filter.
+
+    operands: x [batch, *spatial, groups * channels], filter [*window, channels, groups * filters]
+    and optionally a bias [groups * filters]. For each spatial dim: `sizes`, of the result; window i
+    begins at i * stride - low, and its places are `dilation` apart. Outside of x are zeros. The
+    filters of a group see the group's channels. activation: "none", "relu".
+    """
+    x, window = operands[0].type, operands[1].type
+    rank = x.rank - 2
+    _require(1 <= rank <= 3 and window.rank == x.rank, f"operands {x} and {window}")
+    _require(x.dtype == window.dtype and x.dtype.is_float, f"operands {x} and {window}")
+    sizes, steps = attrs["sizes"], (attrs["strides"], attrs["dilations"])
+    _require(all(len(of) == rank for of in (sizes, attrs["low"], *steps)), "conv: wrong rank")
+    positive = all(is_static(n) and n > 0 for of in steps for n in of)
+    _require(positive, "strides and dilations must be positive integers")
+    channels, filters, groups = window.shape[-2], window.shape[-1], attrs["groups"]
+    _require(all(map(is_static, window.shape[:-1])), "the window's size must be known")
+    _require(x.shape[-1] == groups * channels and channels > 0, f"{groups} groups of {channels}")
+    _require(simplify(floor_mod(filters, groups)) == 0, f"{filters} filters in {groups} groups")
+    _require(len(operands) in (2, 3), "conv takes two or three operands")
+    if len(operands) == 3:
+        _require(operands[2].type == TensorType(x.dtype, (filters,)), "the bias must be [filters]")
+    _require(attrs["activation"] in ("none", "relu"), f"activation {attrs['activation']}")
+    return TensorType(x.dtype, (x.shape[0], *sizes, filters))
+
+
 def _dynamic_update(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     """operands: array [n, *row], index [], row. The array with `row` in place of its row `index`;
     an index outside [0, n) refuses the run."""
@@ -335,6 +362,7 @@ OPS: dict[str, OpSpec] = {
     "scan": OpSpec(1, ("kind", "dim", "exclusive", "reverse"), _scan),
     "top_k": OpSpec(1, ("k",), _top_k),
     "dot_general": OpSpec(None, ("transpose_a", "transpose_b", "activation"), _dot_general),
+    "conv": OpSpec(None, ("strides", "dilations", "low", "sizes", "groups", "activation"), _conv),
     "dynamic_update": OpSpec(3, (), _dynamic_update),
     "while": OpSpec(None, ("min_trips", "condition", "body"), _while),
     "carried": OpSpec(1, ("index",), _carried),

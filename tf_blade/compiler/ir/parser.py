@@ -233,10 +233,25 @@ class _Parser:
 
 _ATTRS: dict[str, Callable[[_Parser, str, TensorType], Any]] = {
     **dict.fromkeys(
-        ("shape", "elements", "dims", "perm", "start", "limit", "stride", "low", "high"),
+        (
+            "shape",
+            "elements",
+            "dims",
+            "perm",
+            "start",
+            "limit",
+            "stride",
+            "strides",
+            "dilations",
+            "low",
+            "high",
+            "sizes",
+        ),
         _Parser._dims,
     ),
-    **dict.fromkeys(("dim", "axis", "batch_dims", "k", "index", "min_trips"), _Parser._integer),
+    **dict.fromkeys(
+        ("dim", "axis", "batch_dims", "k", "groups", "index", "min_trips"), _Parser._integer
+    ),
     **dict.fromkeys(("transpose_a", "transpose_b", "exclusive", "reverse"), _Parser._boolean),
     **dict.fromkeys(("kind", "direction", "activation"), _Parser._word),
     "dtype": _Parser._dtype,

@@ -336,15 +336,48 @@ def _dot_general(
     transpose_b: bool,
     activation: str,
 ) -> Array:
-    """The relu epilogue is `v < 0 ? 0 : v`: it lets NaN through, as TensorFlow's Relu does."""
     left = (a.swapaxes(-1, -2) if transpose_a else a).astype(np.float64)
     right = (b.swapaxes(-1, -2) if transpose_b else b).astype(np.float64)
-    result = np.matmul(left, right)
+    return _finished(np.matmul(left, right), bias, activation).astype(a.dtype)
+
+
+def _conv(
+    x: Array,
+    window: Array,
+    bias: Array | None = None,
+    *,
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    low: tuple[int, ...],
+    sizes: tuple[int, ...],
+    groups: int,
+    activation: str,
+) -> Array:
+    """Place by place of the window: what all windows have there, times the filter's matrix."""
+    channels, filters = window.shape[-2], window.shape[-1] // groups
+    border = [(0, 0)]
+    for axis, n in enumerate(sizes):
+        reach = (n - 1) * strides[axis] + (window.shape[axis] - 1) * dilations[axis] + 1
+        border.append((low[axis], max(reach - low[axis] - x.shape[axis + 1], 0)))
+    padded = np.pad(x.astype(np.float64), [*border, (0, 0)])
+    result = np.zeros((x.shape[0], *sizes, window.shape[-1]), np.float64)
+    for place in np.ndindex(window.shape[:-2]):
+        seen = padded
+        for axis, k in enumerate(place):
+            at = np.arange(sizes[axis]) * strides[axis] + k * dilations[axis]
+            seen = seen.take(at, axis + 1)
+        for g in range(groups):
+            into = slice(g * filters, (g + 1) * filters)
+            matrix = window[place][:, into].astype(np.float64)
+            result[..., into] += seen[..., g * channels : (g + 1) * channels] @ matrix
+    return _finished(result, bias, activation).astype(x.dtype)
+
+
+def _finished(result: Array, bias: Array | None, activation: str) -> Array:
+    """The relu is `v < 0 ? 0 : v`: it lets NaN through, as TensorFlow's Relu does."""
     if bias is not None:
         result = result + bias
-    if activation == "relu":
-        result = np.where(result < 0, 0.0, result)
-    return result.astype(a.dtype)
+    return np.where(result < 0, 0.0, result) if activation == "relu" else result
 
 
 RULES: dict[str, Callable[..., Array]] = {
@@ -370,5 +403,6 @@ RULES: dict[str, Callable[..., Array]] = {
     "scan": _scan,
     "top_k": _top_k,
     "dot_general": _dot_general,
+    "conv": _conv,
     "dynamic_update": _dynamic_update,
 }

@@ -1,5 +1,6 @@
-"""Rules that fold what surrounds a matrix product into `dot_general`: transposes of its operands,
-a bias, a relu. The library then does them while the tile is in registers."""
+"""Rules that fold what surrounds a matrix product into `dot_general`, or a convolution into `conv`:
+transposes of a product's operands, a bias, a relu. The library then does them while the tile is in
+registers."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from tf_blade.compiler.rewrite.rules import Decline, Match, RuleSet, op, splat, 
 
 rules = RuleSet("epilogue")
 
-DOT = op("dot_general", name="dot")
+DOT = op("dot_general conv", name="dot")
 # What a layer applied to every position of a sequence makes: the positions are rows of one product.
 RESHAPED = op("reshape", DOT, name="reshaped")
 BIAS = value("bias", test=lambda v: v.type.rank == 1)
@@ -45,7 +46,7 @@ def _swaps_last_two(perm: tuple[int, ...]) -> bool:
     return rank >= 2 and perm == (*range(rank - 2), rank - 1, rank - 2)
 
 
-# dot_general(a, b) + bias -> dot_general(a, b, bias)
+# dot_general(a, b) + bias -> dot_general(a, b, bias), and so for conv
 @rules.rule(op("add", DOT, op("broadcast_in_dim", BIAS, name="spread")))
 def dot_with_bias(m: Match) -> Value | Decline | None:
     if tuple(_op(m.spread).attrs["dims"]) != (m.type.rank - 1,):
@@ -94,4 +95,4 @@ def _reshaped(m: Match, product: Value) -> Value:
 
 
 def _remade(m: Match, operands: list[Value], **changed: Any) -> Value:
-    return m.make("dot_general", operands, **{**_op(m.dot).attrs, **changed})
+    return m.make(_op(m.dot).kind, operands, **{**_op(m.dot).attrs, **changed})

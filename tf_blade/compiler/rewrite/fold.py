@@ -24,7 +24,7 @@ _FOLDED = (
     "floor_div rem floor_mod pow max min atan2 and or xor shift_left shift_right compare select "
     "convert iota shape_value reshape transpose slice reverse concatenate pad gather reduce "
     "scan scatter top_k "
-    "dot_general"
+    "dot_general conv"
 )
 
 

@@ -175,6 +175,13 @@ class Gemm:
 
 
 @dataclass
+class Conv:
+    """One call of the host's convolution for the group's only root."""
+
+    group: Group
+
+
+@dataclass
 class HostStores:
     """A few numbers that the calling thread writes: the group's root is a shape_value."""
 
@@ -197,4 +204,6 @@ class WhileLoop:
     body: Schedule
 
 
-Step = Kernel | ColumnReduce | Scan | Scatter | TopK | Gemm | HostStores | RowUpdate | WhileLoop
+Step = (
+    Kernel | ColumnReduce | Scan | Scatter | TopK | Gemm | Conv | HostStores | RowUpdate | WhileLoop
+)

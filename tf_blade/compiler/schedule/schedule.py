@@ -10,7 +10,7 @@ from tf_blade.compiler.fuse.plan import plan as fuse
 from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.schedule.columns import column_reduce_kernel
-from tf_blade.compiler.schedule.kernel import Gemm, HostStores, RowUpdate, Step, WhileLoop
+from tf_blade.compiler.schedule.kernel import Conv, Gemm, HostStores, RowUpdate, Step, WhileLoop
 from tf_blade.compiler.schedule.loops import (
     concatenate_kernels,
     loop_kernel,
@@ -65,6 +65,8 @@ def schedule(plan: Plan) -> Schedule:
             steps.append(top_k_kernel(group, plan.roots))
         elif group.kind == "dot_general":
             steps.append(Gemm(group))
+        elif group.kind == "conv":
+            steps.append(Conv(group))
         elif group.kind == "dynamic_update":
             steps.append(RowUpdate(group))
         elif group.kind == "while":

@@ -19,6 +19,7 @@ from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir.dims import to_text
 from tf_blade.compiler.schedule.kernel import (
     ColumnReduce,
+    Conv,
     Gemm,
     HostStores,
     Kernel,
@@ -58,7 +59,7 @@ def schedule_text(schedule: Schedule) -> str:
 
 def _step(step: Step) -> Iterator[str]:
     name = step.group.name
-    if isinstance(step, Gemm):
+    if isinstance(step, Gemm | Conv):
         yield f"{name}: library call {step.group.roots[0].op}"
     elif isinstance(step, HostStores | RowUpdate):
         yield f"{name}: by the calling thread {step.group.roots[0].op}"

@@ -1,0 +1,114 @@
+// The inner kernels of convolutions, a part of gemm/kernels_impl.h: the same rules hold.
+
+namespace blade {
+namespace {
+
+// As TileKernel, with rows of A that may lie anywhere and come in pieces.
+template <typename T, int kRows, int kVectors>
+void WindowTileKernel(const WindowTile<T>& t) {
+  constexpr int kAccumulators = kRows * kVectors;
+  constexpr int kChains = kAccumulators >= 5 ? 1 : kAccumulators >= 3 ? 2 : 4;
+  constexpr int kWidth = 2 * kLanes<T>;
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) __builtin_prefetch(t.c + i * t.ldc, 1);
+  Vec<T> sum[kChains][kRows][kVectors] = {};
+  for (BladeInt tap = 0; tap < t.n_taps; ++tap) {
+    const T* from = t.a + t.taps[tap].a;
+    const T* b = t.b + t.taps[tap].b * kWidth;
+    const T* a[kRows];
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) a[i] = from + t.rows[i];
+    BladeInt p = 0;
+    for (; p + kChains <= t.k; p += kChains, b += kChains * kWidth) {
+#pragma GCC unroll 4
+      for (int chain = 0; chain < kChains; ++chain) {
+        Vec<T> bv[kVectors];
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) bv[v] = Load(b + chain * kWidth + v * kLanes<T>);
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i) {
+          const Vec<T> av = a[i][p + chain] - Vec<T>{};
+#pragma GCC unroll 4
+          for (int v = 0; v < kVectors; ++v) sum[chain][i][v] += av * bv[v];
+        }
+      }
+    }
+    for (; p < t.k; ++p, b += kWidth) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+        const Vec<T> av = a[i][p] - Vec<T>{};
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) sum[0][i][v] += av * Load(b + v * kLanes<T>);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int chain = 1; chain < kChains; ++chain) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[0][i][v] += sum[chain][i][v];
+    }
+  }
+  FinishTile<T, kRows, kVectors>(sum[0], t.epilogue, t.c, t.ldc, t.n);
+}
+
+// kRows pixels by kVectors vectors of channels, from channel j on.
+template <typename T, typename Vector, int kRows, int kVectors>
+BLADE_INLINE void ChannelBlock(const ChannelTile<T>& t, BladeInt i0, BladeInt j) {
+  constexpr BladeInt kWidth = sizeof(Vector) / sizeof(T);
+  Vector sum[kRows][kVectors] = {};
+  const T* a[kRows];
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) a[i] = t.a + t.rows[i0 + i] + j;
+  for (BladeInt tap = 0; tap < t.n_taps; ++tap) {
+    const T* b = t.b + t.taps[tap].b * t.ldb + j;
+    const BladeInt place = t.taps[tap].a;
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const Vector bv = At<Vector>(b, v * kWidth);
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i) sum[i][v] += At<Vector>(a[i], place + v * kWidth) * bv;
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      Vector x = sum[i][v];
+      if (t.epilogue.bias != nullptr) x += At<Vector>(t.epilogue.bias, j + v * kWidth);
+      if (t.epilogue.relu) x = x < Vector{} ? Vector{} : x;
+      __builtin_memcpy(t.c + (i0 + i) * t.ldc + j + v * kWidth, &x, sizeof(x));
+    }
+  }
+}
+
+// All pixels of a tile, for channels [j, j + kVectors vectors).
+template <typename T, typename Vector, int kVectors>
+void ChannelColumns(const ChannelTile<T>& t, BladeInt j) {
+  BladeInt i = 0;
+  for (; i + 4 <= t.m; i += 4) ChannelBlock<T, Vector, 4, kVectors>(t, i, j);
+  for (; i < t.m; ++i) ChannelBlock<T, Vector, 1, kVectors>(t, i, j);
+}
+
+template <typename T>
+void ChannelKernel(const ChannelTile<T>& t) {
+  constexpr BladeInt kQuad = sizeof(Quad<T>) / sizeof(T);
+  BladeInt j = 0;
+  for (; j + 2 * kLanes<T> <= t.n; j += 2 * kLanes<T>) ChannelColumns<T, Vec<T>, 2>(t, j);
+  for (; j + kLanes<T> <= t.n; j += kLanes<T>) ChannelColumns<T, Vec<T>, 1>(t, j);
+  for (; j + kQuad <= t.n; j += kQuad) ChannelColumns<T, Quad<T>, 1>(t, j);
+  for (; j < t.n; ++j) {
+    for (BladeInt i = 0; i < t.m; ++i) {
+      T sum = T(0);
+      for (BladeInt tap = 0; tap < t.n_taps; ++tap) {
+        sum += t.a[t.rows[i] + t.taps[tap].a + j] * t.b[t.taps[tap].b * t.ldb + j];
+      }
+      t.c[i * t.ldc + j] =
+          Finish(sum, T(0), t.epilogue.bias != nullptr ? t.epilogue.bias[j] : T(0), t.epilogue);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace blade

@@ -1,0 +1,158 @@
+"""Cases of convolutions: windows, strides, dilations, borders, groups, images of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+
+from tests.compiler.cases.raw import raw
+from tests.compiler.values import Arg, Case, NamedShape, finite
+
+BATCHES = (0, 1, 2, 3)
+SIDES = (3, 4, 5, 8, 17)
+EXPLICIT = (0, 0, 1, 2, 0, 3, 0, 0)
+# The window's size, strides, dilations, padding.
+WINDOWS: dict[str, tuple[Sequence[int], Sequence[int], Sequence[int], str]] = {
+    "pixel": ((1, 1), (1, 1), (1, 1), "SAME"),
+    "pixel_steps": ((1, 1), (2, 3), (1, 1), "SAME"),
+    "pixel_dilated": ((1, 1), (1, 1), (2, 2), "VALID"),
+    "pixel_explicit": ((1, 1), (1, 1), (1, 1), "EXPLICIT"),
+    "same": ((3, 3), (1, 1), (1, 1), "SAME"),
+    "valid": ((3, 2), (1, 1), (1, 1), "VALID"),
+    "steps": ((3, 3), (2, 2), (1, 1), "SAME"),
+    "steps_valid": ((2, 3), (3, 2), (1, 1), "VALID"),
+    "far_steps": ((2, 2), (3, 4), (1, 1), "SAME"),
+    "dilated": ((3, 3), (1, 1), (2, 3), "SAME"),
+    "dilated_valid": ((2, 2), (1, 1), (2, 1), "VALID"),
+    "explicit": ((4, 3), (2, 1), (1, 1), "EXPLICIT"),
+    "row": ((1, 5), (1, 2), (1, 1), "SAME"),
+    "column": ((4, 1), (1, 1), (1, 1), "SAME"),
+    "column_steps": ((4, 1), (2, 1), (1, 1), "SAME"),
+}
+
+
+def cases() -> Iterator[Case]:
+    yield from _images()
+    yield from _any_images()
+    yield from _grouped()
+    yield from _volumes()
+    yield from _depthwise()
+    yield from _layers()
+
+
+def _attrs(name: str) -> dict[str, object]:
+    _, strides, dilations, padding = WINDOWS[name]
+    return {
+        "strides": [1, *strides, 1],
+        "padding": padding,
+        "dilations": [1, *dilations, 1],
+        "explicit_paddings": EXPLICIT if padding == "EXPLICIT" else (),
+    }
+
+
+def _case(
+    name: str,
+    op: str,
+    attrs: dict[str, object],
+    x: NamedShape,
+    filters: NamedShape,
+    dtype: str = "f32",
+    sizes: Sequence[int] = BATCHES,
+) -> Case:
+    """Sums of up to 180 products of numbers around 2: what cancels leaves rounding errors of sums
+    around 50."""
+    return Case(
+        f"{op}.{name}",
+        raw(op, **attrs),
+        (Arg(dtype, x, finite), Arg(dtype, filters, finite)),
+        relative=1e-5,
+        absolute=1e-5,
+        sizes=sizes,
+    )
+
+
+def _images() -> Iterator[Case]:
+    for name, (window, *_) in WINDOWS.items():
+        for dtype in ("f32", "f64"):
+            x, filters = ("n", 7, 6, 3), (*window, 3, 4)
+            yield _case(f"{name}.{dtype}", "Conv2D", _attrs(name), x, filters, dtype)
+    many = (("n", 9, 5, 1), (3, 3, 1, 35)), (("n", 5, 30, 20), (3, 3, 20, 2))
+    for number, (x, filters) in enumerate(many):
+        yield _case(f"channels_{number}", "Conv2D", _attrs("same"), x, filters)
+    yield _case(
+        "any_filters", "Conv2D", _attrs("same"), ("n", 5, 7, 3), (2, 2, 3, "k"), sizes=BATCHES[1:]
+    )
+
+
+def _any_images() -> Iterator[Case]:
+    for name, (window, *_) in WINDOWS.items():
+        x, filters = ("n", "h", "w", 2), (*window, 2, 5)
+        yield _case(f"any_image.{name}", "Conv2D", _attrs(name), x, filters, sizes=SIDES)
+
+
+def _grouped() -> Iterator[Case]:
+    for name in ("same", "steps", "dilated_valid"):
+        window = WINDOWS[name][0]
+        x, filters = ("n", 6, 7, 6), (*window, 2, 9)
+        yield _case(f"grouped.{name}", "Conv2D", _attrs(name), x, filters)
+
+
+def _volumes() -> Iterator[Case]:
+    forms: dict[str, tuple[Sequence[int], Sequence[int], str]] = {
+        "pixel": ((1, 1, 1), (1, 1, 1), "VALID"),
+        "pixel_steps": ((1, 1, 1), (2, 1, 2), "VALID"),
+        "same": ((3, 2, 3), (1, 1, 1), "SAME"),
+        "steps": ((2, 3, 2), (2, 1, 2), "SAME"),
+        "valid": ((2, 1, 3), (1, 2, 1), "VALID"),
+    }
+    for name, (window, strides, padding) in forms.items():
+        attrs: dict[str, object] = {
+            "strides": [1, *strides, 1],
+            "padding": padding,
+        }
+        yield _case(name, "Conv3D", attrs, ("n", 4, 5, 6, 3), (*window, 3, 4), sizes=BATCHES[1:])
+
+
+def _depthwise() -> Iterator[Case]:
+    for name in ("same", "valid", "steps", "explicit_steps"):
+        window: Sequence[int] = (3, 3)
+        attrs = _attrs("steps" if name == "explicit_steps" else name)
+        if name == "explicit_steps":
+            attrs |= {"padding": "EXPLICIT", "explicit_paddings": EXPLICIT}
+        for multiplier, channels in ((1, 5), (2, 3), (1, 37), (3, 1)):
+            x, filters = ("n", 7, 6, channels), (*window, channels, multiplier)
+            yield _case(
+                f"{name}.{channels}x{multiplier}", "DepthwiseConv2dNative", attrs, x, filters
+            )
+    yield _case("f64", "DepthwiseConv2dNative", _attrs("same"), ("n", 4, 6, 9), (3, 3, 9, 1), "f64")
+    yield _case(
+        "any_image",
+        "DepthwiseConv2dNative",
+        _attrs("steps"),
+        ("n", "h", "w", 4),
+        (3, 3, 4, 1),
+        sizes=SIDES,
+    )
+
+
+def _layers() -> Iterator[Case]:
+    """With what surrounds a convolution: a border made beforehand, a bias, an activation."""
+
+    def layer(x: tf.Tensor, filters: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+        padded = tf.pad(x, [[0, 0], [1, 2], [0, 3], [0, 0]])
+        y = tf.nn.conv2d(padded, filters, [1, 2, 1, 1], "VALID")
+        return tf.nn.relu(tf.nn.bias_add(y, bias))
+
+    yield Case(
+        "Conv2D.layer",
+        layer,
+        (
+            Arg("f32", ("n", "h", 6, 3), finite),
+            Arg("f32", (3, 3, 3, 20), finite),
+            Arg("f32", (20,), finite),
+        ),
+        relative=1e-5,
+        absolute=1e-5,
+        sizes=SIDES,
+    )
