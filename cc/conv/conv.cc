@@ -6,6 +6,7 @@ namespace {
 // Best first. The first one that doesn't refuse runs.
 constexpr const ConvImplementation* kImplementations[] = {
     &kConvDepthwise,
+    &kConvPlanes,
     &kConvIndirect,
     &kConvReference,
 };

@@ -34,6 +34,8 @@ struct ConvImplementation {
 
 // Each output channel sees one input channel: vectors run along the channels.
 extern const ConvImplementation kConvDepthwise;
+// Few filters: vectors run along the pixels of a row.
+extern const ConvImplementation kConvPlanes;
 // Register tiles over panels of the filter.
 extern const ConvImplementation kConvIndirect;
 // Seven loops in double precision. Takes everything; what the others are tested against.

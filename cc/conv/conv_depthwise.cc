@@ -16,8 +16,8 @@ const char* Refuse(const BladeConv& conv) {
   if (conv.channels != 1 || conv.groups == 1) return "an output channel sees several channels";
   const Window window(conv);
   const BladeInt channels = std::min(conv.groups, kMostChannels) * conv.filters;
-  const bool fits = conv.dtype == BLADE_F64 ? WindowReader<double>::Fits(window, channels)
-                                            : WindowReader<float>::Fits(window, channels);
+  const bool fits = conv.dtype == BLADE_F64 ? WindowReader<double>::Fits(window, channels, 1)
+                                            : WindowReader<float>::Fits(window, channels, 1);
   return fits ? nullptr : "a window that is too large to be copied";
 }
 

@@ -14,8 +14,8 @@ namespace {
 const char* Refuse(const BladeConv& conv) {
   if (conv.channels <= 0) return "no channels";
   const Window window(conv);
-  const bool fits = conv.dtype == BLADE_F64 ? WindowReader<double>::Fits(window, conv.channels)
-                                            : WindowReader<float>::Fits(window, conv.channels);
+  const bool fits = conv.dtype == BLADE_F64 ? WindowReader<double>::Fits(window, conv.channels, 1)
+                                            : WindowReader<float>::Fits(window, conv.channels, 1);
   return !window.padded || fits ? nullptr : "a window that is too large to be copied";
 }
 
@@ -60,6 +60,7 @@ class PartRunner {
     tile.taps = taps_.data();
     tile.n_taps = static_cast<BladeInt>(taps_.size());
     tile.k = reader_.length();
+    tile.step = reader_.step();
     tile.ldc = conv_.groups * conv_.filters;
     for (BladeInt n0 = part_.n0; n0 < part_.n1; n0 += columns) {
       tile.n = std::min(columns, part_.n1 - n0);

@@ -18,7 +18,6 @@ Window::Window(const BladeConv& conv)
     padded |= low[d] > 0 || last >= in[d];
   }
   DropDims();
-  MergeLastDims();
 }
 
 // Moves dims that are 1 everywhere to the front, and leading ones that the window only walks over
@@ -47,45 +46,28 @@ void Window::DropDims() {
   }
 }
 
-// A window that has one column and moves by one pixel is one over a single dim: the next row is
-// in[2] pixels on.
-void Window::MergeLastDims() {
-  const bool one_column = size[2] == 1 && stride[2] == 1 && low[2] == 0 && in[2] == out[2];
-  if (!one_column || stride[1] != 1 || (in[1] == 1 && size[1] == 1)) return;
-  dilation[2] = size[1] == 1 ? 1 : dilation[1] * in[2];
-  low[2] = low[1] * in[2];
-  size[2] = size[1];
-  in[2] *= in[1];
-  out[2] *= out[1];
-  in[1] = size[1] = out[1] = dilation[1] = 1;
-  low[1] = 0;
-  if (in[0] == 1 && size[0] == 1) return;
-  // The outermost dim becomes the middle one.
-  in[1] = in[0], size[1] = size[0], out[1] = out[0];
-  stride[1] = stride[0], dilation[1] = dilation[0], low[1] = low[0];
-  in[0] = size[0] = out[0] = stride[0] = dilation[0] = 1;
-  low[0] = 0;
-}
-
 template <typename T>
 WindowReader<T>::WindowReader(const Window& window, const void* x, BladeInt channel,
-                              BladeInt channels, BladeInt repeat, bool joined)
+                              BladeInt channels, BladeInt repeat, bool joined, Layout layout)
     : window_(window),
       x_(static_cast<const T*>(x) + channel),
       channels_(channels),
       repeat_(repeat),
-      copies_(window.padded || repeat > 1),
+      layout_(layout),
+      copies_(window.padded || repeat > 1 || layout == Layout::kPlanes),
+      may_join_(joined),
       joined_(joined && window.dilation[2] == 1 && (copies_ || channels == window.channels)) {
   const Window& w = window_;
-  taps_.reserve(joined_ ? w.size[0] * w.size[1] : w.taps());
+  taps_.reserve(w.taps());
   if (copies_) return;
   const BladeInt row = w.in[2] * w.channels;
   SetTaps(w.in[1] * row * w.dilation[0], row * w.dilation[1], w.channels * w.dilation[2]);
 }
 
 template <typename T>
-bool WindowReader<T>::Fits(const Window& w, BladeInt channels) {
-  return w.size[0] * CopiedRows(w, 1) * Pieces(w) * CopiedColumns(w, 1) * channels <= kCapacity;
+bool WindowReader<T>::Fits(const Window& w, BladeInt channels, BladeInt pixels, Layout layout) {
+  const BladeInt columns = Pieces(w) * CopiedColumns(w, pixels, layout);
+  return w.size[0] * CopiedRows(w, 1) * columns * channels <= kCapacity;
 }
 
 template <typename T>
@@ -95,7 +77,7 @@ BladeInt WindowReader<T>::BlockEnd(BladeInt p, BladeInt end) const {
   const BladeInt one = w.size[0] * Pieces(w) * channels_ * repeat_;  // elements of a column
   const BladeInt row = p / w.out[2], column = p % w.out[2];
   if (column == 0 && end - p >= w.out[2]) {
-    const BladeInt room = kCapacity / (one * CopiedColumns(w, w.out[2]));
+    const BladeInt room = kCapacity / (one * CopiedColumns(w, w.out[2], layout_));
     const BladeInt first = row % w.out[1];  // in its plane
     if (first == 0) {
       const BladeInt plane = w.out[1] * w.out[2];
@@ -108,7 +90,7 @@ BladeInt WindowReader<T>::BlockEnd(BladeInt p, BladeInt end) const {
     rows = std::min({rows, kMaxPixels / w.out[2], (end - p) / w.out[2], w.out[1] - first});
     if (rows > 0) return p + rows * w.out[2];
   }
-  const BladeInt room = kCapacity / (one * CopiedRows(w, 1)) - CopiedColumns(w, 1);
+  const BladeInt room = kCapacity / (one * CopiedRows(w, 1)) - CopiedColumns(w, 1, layout_);
   const BladeInt most = std::min(room / w.stride[2] + 1, kMaxPixels);
   return std::min({p + most, p - column + w.out[2], end});
 }
@@ -150,7 +132,7 @@ void WindowReader<T>::ReadCopy(BladeInt begin, BladeInt end) {
   const BladeInt plane_rows = planes == 1 ? out_rows : w.out[1];
 
   const BladeInt pieces = Pieces(w), wide = channels_ * repeat_;
-  const BladeInt columns = CopiedColumns(w, out_columns), rows = CopiedRows(w, plane_rows);
+  const BladeInt columns = CopiedColumns(w, out_columns, layout_), rows = CopiedRows(w, plane_rows);
   const BladeInt row_step = pieces * columns * wide;
   const bool dense = DenseRows(w);
   T* to = copy_;
@@ -165,20 +147,27 @@ void WindowReader<T>::ReadCopy(BladeInt begin, BladeInt end) {
         const BladeInt line = (plane / w.out[0] * w.in[0] + depth) * w.in[1] + row;
         for (BladeInt piece = 0; piece < pieces; ++piece, to += columns * wide) {
           const BladeInt from = first_column * w.stride[2] + piece * w.dilation[2] - w.low[2];
-          CopyRow(inside ? x_ + line * w.in[2] * w.channels : nullptr, from, columns, to);
+          const T* line_of_x = inside ? x_ + line * w.in[2] * w.channels : nullptr;
+          if (layout_ == Layout::kPlanes) {
+            CopyPlanes(line_of_x, from, columns, to);
+          } else {
+            CopyRow(line_of_x, from, columns, to);
+          }
         }
       }
     }
   }
+  const BladeInt step = layout_ == Layout::kPlanes ? 1 : w.stride[2] * wide;
   BladeInt p = 0;
   for (BladeInt plane = 0; plane < planes; ++plane) {
     for (BladeInt row = 0; row < plane_rows; ++row) {
       const BladeInt place = plane * w.size[0] * rows + row * (dense ? w.stride[1] : w.size[1]);
       for (BladeInt column = 0; column < out_columns; ++column) {
-        rows_[p++] = place * row_step + column * w.stride[2] * wide;
+        rows_[p++] = place * row_step + column * step;
       }
     }
   }
+  if (layout_ == Layout::kPlanes) return SetPlaneTaps(rows * row_step, row_step, columns);
   SetTaps(rows * row_step, row_step, pieces > 1 ? columns * wide : wide);
 }
 
@@ -211,9 +200,59 @@ void WindowReader<T>::CopyRow(const T* row, BladeInt from, BladeInt n, T* to) co
 }
 
 template <typename T>
+void WindowReader<T>::CopyPlanes(const T* row, BladeInt from, BladeInt n, T* to) const {
+  const BladeInt step = window_.stride[2], length = n / step;
+  for (BladeInt phase = 0; phase < step; ++phase, to += channels_ * length) {
+    const BladeInt first = from + phase;
+    const BladeInt begin = first < 0 ? (-first + step - 1) / step : 0;
+    const BladeInt last = window_.in[2] - 1 - first;
+    const BladeInt end = last < 0 ? 0 : std::min(last / step + 1, length);
+    if (row == nullptr || begin >= end) {
+      std::memset(to, 0, sizeof(T) * channels_ * length);
+      continue;
+    }
+    // Zeros behind a plane's end are those before the next one's pixels.
+    std::memset(to, 0, sizeof(T) * begin);
+    BestKernels<T>().interleave(row + (first + begin * step) * window_.channels,
+                                step * window_.channels, end - begin, channels_,
+                                static_cast<int>(length), to + begin);
+  }
+}
+
+template <typename T>
+void WindowReader<T>::SetPlaneTaps(BladeInt depth, BladeInt row, BladeInt columns) {
+  const Window& w = window_;
+  const BladeInt step = w.stride[2], length = columns / step;
+  taps_.clear();
+  taps_.reserve(w.taps() * channels_);
+  length_ = step_ = 1;
+  for (BladeInt kd = 0; kd < w.size[0]; ++kd) {
+    for (BladeInt kh = 0; kh < w.size[1]; ++kh) {
+      for (BladeInt kw = 0; kw < w.size[2]; ++kw) {
+        const BladeInt place = w.dilation[2] > 1 ? kw * columns * channels_
+                                                 : kw % step * channels_ * length + kw / step;
+        for (BladeInt c = 0; c < channels_; ++c) {
+          const BladeInt number = static_cast<BladeInt>(taps_.size());
+          taps_.push_back({kd * depth + kh * row + place + c * length, number});
+        }
+      }
+    }
+  }
+}
+
+template <typename T>
 void WindowReader<T>::SetTaps(BladeInt depth, BladeInt row, BladeInt column) {
   taps_.clear();
-  length_ = joined_ ? window_.size[2] * channels_ : channels_;
+  const BladeInt(&size)[3] = window_.size;
+  step_ = 1;
+  if (may_join_ && channels_ == 1 && window_.taps() == std::max({size[0], size[1], size[2]})) {
+    // Single elements in one direction.
+    length_ = window_.taps();
+    step_ = size[0] > 1 ? depth : size[1] > 1 ? row : column;
+    taps_.push_back({0, 0});
+    return;
+  }
+  length_ = joined_ ? size[2] * channels_ : channels_;
   const BladeInt columns = joined_ ? 1 : window_.size[2];
   for (BladeInt kd = 0; kd < window_.size[0]; ++kd) {
     for (BladeInt kh = 0; kh < window_.size[1]; ++kh) {

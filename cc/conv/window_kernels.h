@@ -12,14 +12,13 @@ void WindowTileKernel(const WindowTile<T>& t) {
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) __builtin_prefetch(t.c + i * t.ldc, 1);
   Vec<T> sum[kChains][kRows][kVectors] = {};
-  for (BladeInt tap = 0; tap < t.n_taps; ++tap) {
-    const T* from = t.a + t.taps[tap].a;
-    const T* b = t.b + t.taps[tap].b * kWidth;
-    const T* a[kRows];
+  const T* a[kRows];
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) a[i] = from + t.rows[i];
-    BladeInt p = 0;
-    for (; p + kChains <= t.k; p += kChains, b += kChains * kWidth) {
+  for (int i = 0; i < kRows; ++i) a[i] = t.a + t.rows[i];
+  for (BladeInt tap = 0; tap < t.n_taps; ++tap) {
+    const T* b = t.b + t.taps[tap].b * kWidth;
+    BladeInt at = t.taps[tap].a, p = 0;
+    for (; p + kChains <= t.k; p += kChains, at += kChains * t.step, b += kChains * kWidth) {
 #pragma GCC unroll 4
       for (int chain = 0; chain < kChains; ++chain) {
         Vec<T> bv[kVectors];
@@ -27,16 +26,16 @@ void WindowTileKernel(const WindowTile<T>& t) {
         for (int v = 0; v < kVectors; ++v) bv[v] = Load(b + chain * kWidth + v * kLanes<T>);
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) {
-          const Vec<T> av = a[i][p + chain] - Vec<T>{};
+          const Vec<T> av = a[i][at + chain * t.step] - Vec<T>{};
 #pragma GCC unroll 4
           for (int v = 0; v < kVectors; ++v) sum[chain][i][v] += av * bv[v];
         }
       }
     }
-    for (; p < t.k; ++p, b += kWidth) {
+    for (; p < t.k; ++p, at += t.step, b += kWidth) {
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
-        const Vec<T> av = a[i][p] - Vec<T>{};
+        const Vec<T> av = a[i][at] - Vec<T>{};
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) sum[0][i][v] += av * Load(b + v * kLanes<T>);
       }
@@ -108,6 +107,58 @@ void ChannelKernel(const ChannelTile<T>& t) {
           Finish(sum, T(0), t.epilogue.bias != nullptr ? t.epilogue.bias[j] : T(0), t.epilogue);
     }
   }
+}
+
+// kFilters filters by kVectors vectors of pixels, from pixel i0 on, as long as they are full; the
+// last ones may be cut.
+template <typename T, int kFilters, int kVectors>
+void PlaneRows(const PlaneTile<T>& t, BladeInt i0) {
+  constexpr BladeInt kPixels = kVectors * kLanes<T>;
+  while (i0 < t.m) {
+    const BladeInt pixels = t.m - i0 < kPixels ? t.m - i0 : kPixels;
+    if constexpr (kVectors > 1) {
+      if (pixels <= kPixels / 2) return PlaneRows<T, kFilters, kVectors / 2>(t, i0);
+    }
+    Vec<T> sum[kFilters][kVectors] = {};
+    for (BladeInt tap = 0; tap < t.n_taps; ++tap) {
+      const T* a = t.a + t.taps[tap].a + i0;
+      const T* b = t.b + t.taps[tap].b * t.ldb;
+      Vec<T> av[kVectors];
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) av[v] = Load(a + v * kLanes<T>);
+#pragma GCC unroll 8
+      for (int f = 0; f < kFilters; ++f) {
+        const Vec<T> bv = b[f] - Vec<T>{};
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) sum[f][v] += av[v] * bv;
+      }
+    }
+    T values[kFilters][kPixels];
+#pragma GCC unroll 8
+    for (int f = 0; f < kFilters; ++f) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        Vec<T> x = sum[f][v];
+        if (t.epilogue.bias != nullptr) x += t.epilogue.bias[f] - Vec<T>{};
+        if (t.epilogue.relu) x = Relu<T>(x);
+        Store(&values[f][v * kLanes<T>], x);
+      }
+    }
+    T* c = t.c + i0 * t.ldc;
+    for (BladeInt i = 0; i < pixels; ++i) {
+#pragma GCC unroll 8
+      for (int f = 0; f < kFilters; ++f) c[i * t.ldc + f] = values[f][i];
+    }
+    i0 += pixels;
+  }
+}
+
+template <typename T, int kFilters>
+void PlaneKernel(const PlaneTile<T>& t) {
+  // Accumulators, a vector of each plane and one of the filter fill the register file.
+  constexpr int kRegisters = BLADE_GEMM_ROWS >= 14 ? 30 : 14;
+  constexpr int kMost = kRegisters / (kFilters + 1);
+  PlaneRows<T, kFilters, (kMost > 8 ? 8 : kMost < 1 ? 1 : kMost)>(t, 0);
 }
 
 }  // namespace

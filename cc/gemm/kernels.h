@@ -67,14 +67,14 @@ struct Tap {
 };
 
 // A register tile of a convolution: C[i][n] = sum over taps and p < k of
-// a[rows[i] + tap.a + p] * B[tap.b + p][n].
+// a[rows[i] + tap.a + p * step] * B[tap.b + p][n].
 template <typename T>
 struct WindowTile {
   const T* a;
   const BladeInt* rows;
   const Tap* taps;
   BladeInt n_taps;
-  BladeInt k;
+  BladeInt k, step;
   const T* b;  // a panel of B, Kernels::columns wide
   T* c;
   BladeInt ldc;
@@ -98,11 +98,27 @@ struct ChannelTile {
   Epilogue<T> epilogue;
 };
 
+// Few filters over planes: C[i][f] = sum over taps of a[tap.a + i] * b[tap.b * ldb + f], for i < m
+// and f < n. Up to four vectors beyond a[tap.a + m] are read, whatever they hold.
+template <typename T>
+struct PlaneTile {
+  const T* a;
+  const Tap* taps;
+  BladeInt n_taps;
+  const T* b;
+  BladeInt ldb;
+  T* c;
+  BladeInt ldc;
+  BladeInt m;
+  Epilogue<T> epilogue;
+};
+
 template <typename T>
 struct Kernels {
   static constexpr int kMaxRows = 16;
   static constexpr int kMaxColumns = 128 / sizeof(T);  // of a panel
-  static constexpr int kMaxPanelBytes = 24 * 1024;     // of columns * block elements
+  static constexpr int kMaxPlaneFilters = 8;
+  static constexpr int kMaxPanelBytes = 24 * 1024;  // of columns * block elements
 
   const char* isa;
   int lanes;       // elements of a vector
@@ -117,6 +133,7 @@ struct Kernels {
   void (*axpy)(const Axpy<T>&);
   void (*window_tile[2][kMaxRows])(const WindowTile<T>&);
   void (*channels)(const ChannelTile<T>&);
+  void (*planes[kMaxPlaneFilters])(const PlaneTile<T>&);  // indexed [filters - 1]
 
   // out[p * width + i] = i < rows ? in[i * stride + p] : 0, for p in [0, k) and i in [0, width).
   void (*interleave)(const T* in, BladeInt stride, BladeInt rows, BladeInt k, int width, T* out);

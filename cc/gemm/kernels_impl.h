@@ -439,6 +439,12 @@ void FillTiles(Kernels<T>& kernels) {
   if constexpr (kRows > 1) FillTiles<T, kRows - 1>(kernels);
 }
 
+template <typename T, int kFilters>
+void FillPlanes(Kernels<T>& kernels) {
+  kernels.planes[kFilters - 1] = PlaneKernel<T, kFilters>;
+  if constexpr (kFilters > 1) FillPlanes<T, kFilters - 1>(kernels);
+}
+
 template <typename T>
 void Fill(Kernels<T>& kernels) {
   static_assert(BLADE_GEMM_ROWS <= Kernels<T>::kMaxRows);
@@ -452,6 +458,7 @@ void Fill(Kernels<T>& kernels) {
   kernels.dot = DotKernel<T>;
   kernels.axpy = AxpyKernel<T>;
   kernels.channels = ChannelKernel<T>;
+  FillPlanes<T, Kernels<T>::kMaxPlaneFilters>(kernels);
   kernels.interleave = Interleave<T>;
   kernels.copy = Copy<T>;
 }

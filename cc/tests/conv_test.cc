@@ -141,6 +141,34 @@ TEST(Large_images_are_cut_into_blocks) {
   Check<float>(conv, &pool, &random, false);
 }
 
+TEST(Few_filters_run_along_the_pixels) {
+  ThreadPool pool(3), alone(1);
+  Random random;
+  for (int round = 0; round < 400; ++round) {
+    BladeConv conv{};
+    conv.batch = 1 + random.Below(2), conv.groups = 1, conv.filters = 1 + random.Below(9);
+    conv.channels = 1 + random.Below(random.Below(2) ? 3 : 12);
+    SetDim(&conv, 0, 1, 1, 1, 1, 0, 0);
+    const BladeInt window = 1 + random.Below(9), dilation = 1 + random.Below(2) * random.Below(3);
+    const BladeInt most = (window - 1) * dilation + 1;
+    SetDim(&conv, 1, 1 + random.Below(6), 1 + random.Below(2), 1 + random.Below(2), 1,
+           random.Below(2), random.Below(2));
+    SetDim(&conv, 2, 16 + random.Below(random.Below(4) ? 200 : 6000), window,
+           1 + random.Below(2) * random.Below(4), dilation, random.Below(most), random.Below(most));
+    conv.activation = random.Below(2) ? BLADE_ACTIVATION_RELU : BLADE_ACTIVATION_NONE;
+    Check<float>(conv, round % 2 ? &pool : &alone, &random, random.Below(2));
+    if (round % 4 == 0) Check<double>(conv, &pool, &random, random.Below(2));
+  }
+  BladeConv conv{};
+  conv.batch = conv.groups = 1, conv.channels = conv.filters = 2;
+  SetDim(&conv, 0, 1, 1, 1, 1, 0, 0);
+  SetDim(&conv, 1, 5, 3, 1, 1, 1, 1);
+  SetDim(&conv, 2, 70, 3, 1, 1, 1, 1);
+  conv.dtype = BLADE_F32;
+  const std::string name = ConvImplementationName(conv);
+  CHECK(name == "conv_planes" || name == "conv_indirect");  // by the width of vectors
+}
+
 TEST(What_no_copy_has_room_for_runs_by_the_reference) {
   ThreadPool pool(1);
   Random random;

@@ -230,6 +230,23 @@ def test_matrix_products_read_transposes_and_slices_in_place():
     assert (first.lda, first.a_stride, first.transpose_b) == (24, 4, 1)
 
 
+def test_constant_filters_are_named_to_the_host():
+    attrs = "strides=[2], dilations=[1], low=[1], sizes=[3], groups=1, activation=none"
+    example = Example(
+        "filters",
+        "(%x: f32[a, 6, 2], %w: f32[3, 2, 4] constant) -> (%0)",
+        f"%0: f32[a, 3, 4] = conv(%x, %w, {attrs})",
+    )
+    program = example.program()
+    (host,) = compile_batch([compile_program(program)])
+    inputs = [np.ones(s, np.float32) for s in ((2, 6, 2), (3, 2, 4))]
+    (got,) = host.run(inputs, [v.type.dtype for v in program.results])
+    np.testing.assert_array_equal(got[1, :, 0], [4, 6, 6])
+    (call,) = host.convs
+    assert call.filter_constant_input == 1
+    assert (list(call.in_), list(call.out), list(call.low)) == ([1, 1, 6], [1, 1, 3], [0, 0, 1])
+
+
 def test_constant_weights_are_named_to_the_host():
     program, host = compiled()["matrix_products"]
     inputs = [np.ones(s, np.float32) for s in ((2, 3), (3, 5), (5,))]

@@ -225,6 +225,22 @@ def test_dot_general_with_bias_and_relu():
     )
 
 
+def test_conv_counts_places_from_before_x_and_keeps_groups_apart():
+    x = np.array([[[1, 10], [2, 20], [3, 30]]], f32)
+    window = np.array([[[1, 1]], [[100, 1]]], f32)  # 2 places, 1 channel of each group
+    line = (
+        "f32[1, 3, 2] = conv(%a, %b, strides=[2], dilations=[{}], low=[1], sizes=[3], groups=2, "
+        "activation=none)"
+    )
+    # Windows begin at -1, 1, 3.
+    np.testing.assert_array_equal(
+        evaluate(line.format(1), x, window), [[[100, 10], [302, 50], [0, 0]]]
+    )
+    np.testing.assert_array_equal(
+        evaluate(line.format(2), x, window), [[[200, 20], [2, 20], [0, 0]]]
+    )
+
+
 def test_a_missing_constraint_is_a_bug_of_the_program():
     program = parse(
         """

@@ -53,6 +53,7 @@ STEPS: list[Callable[[Maker], None]] = [
     combining.scatter,
     combining.top_k,
     *[combining.dot_general] * 2,
+    combining.conv,
     combining.iota,
     combining.shape_value,
     combining.constant,

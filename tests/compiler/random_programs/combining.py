@@ -165,6 +165,36 @@ def dot_general(m: Maker) -> None:
         m.keep(m.builder.binary("max", result, m.builder.constant(0, dtype)), fact)
 
 
+def conv(m: Maker) -> None:
+    """A constant filter over any dims between the first and the last."""
+    x = m.value(lambda v: v.type.dtype.is_float and 3 <= v.type.rank <= 5)
+    if x is None or not is_static(m.shape(x)[-1]) or m.shape(x)[-1] < 1:
+        return
+    dtype, all_channels, spatial = x.type.dtype, int(m.shape(x)[-1]), x.type.rank - 2
+    groups = m.choose([n for n in range(1, all_channels + 1) if all_channels % n == 0])
+    window = [m.integer(1, 3) for _ in range(spatial)]
+    filters = groups * m.integer(1, 3)
+    constant = m.constant(dtype, [*window, all_channels // groups, filters])
+    sizes = [m.choose([n, m.integer(1, 3)]) for n in m.shape(x)[1:-1]]
+    if not m.fits((m.shape(x)[0], *sizes, filters)):
+        return
+    count = math.prod(window) * all_channels // groups
+    a, f = m.facts[x], m.facts[constant]
+    terms = Fact(count * a.bound * f.bound, count * a.error * f.bound, a.grain + f.grain)
+    fact = m.rounded(dtype, terms, count)
+    if m.legal(dtype, fact):
+        result = m.builder.conv(
+            x,
+            constant,
+            strides=[m.integer(1, 2) for _ in range(spatial)],
+            dilations=[m.integer(1, 2) for _ in range(spatial)],
+            low=[m.integer(0, n - 1) for n in window],
+            sizes=sizes,
+            groups=groups,
+        )
+        m.keep(result, fact)
+
+
 def iota(m: Maker) -> None:
     pool: list[Dim] = [1, 2, 5, *m.symbols.values()]
     shape = tuple(m.choose(pool) for _ in range(m.integer(1, 2)))

@@ -156,3 +156,47 @@ def test_a_reshaped_product_that_is_read_elsewhere_keeps_its_bias_outside():
     before = SEQUENCE + ROWS.format("%x, %w", "none") + LIFTED
     before += "%9: f32[s0, 1, 6] = mul(%1, %3)"
     declines(rules, before, "without bias is used elsewhere")
+
+
+IMAGES = """
+    %x: f32[s0, s1, 6, 3]
+    %f: f32[3, 2, 3, 4]
+    %b: f32[4]
+"""
+SPREAD = """
+    %1: f32[s0, s1, 5, 4] = broadcast_in_dim(%b, shape=[s0, s1, 5, 4], dims=[3])
+    %2: f32[s0, s1, 5, 4] = add(%0, %1)
+    %c: f32[] = constant(value=0.0)
+    %3: f32[s0, s1, 5, 4] = broadcast_in_dim(%c, shape=[s0, s1, 5, 4], dims=[])
+    %4: f32[s0, s1, 5, 4] = max(%2, %3)
+"""
+
+
+def convolution(operands: str, low: str = "[1, 0]", activation: str = "none") -> str:
+    attrs = f"strides=[1, 1], dilations=[1, 1], low={low}, sizes=[s1, 5], groups=1"
+    return f"%0: f32[s0, s1, 5, 4] = conv({operands}, {attrs}, activation={activation})"
+
+
+def test_a_convolution_takes_bias_and_relu():
+    before = IMAGES + convolution("%x, %f") + SPREAD
+    check(rules, before, IMAGES + convolution("%x, %f, %b", activation="relu"))
+
+
+def padded(value: float, channels: int = 0) -> str:
+    last = 3 + channels
+    return f"""
+    %z: f32[] = constant(value={value})
+    %p: f32[s0, s1 + 2, 6, {last}] = pad(%x, %z, low=[0, 2, 0, 0], high=[0, 0, 0, {channels}])
+    """
+
+
+def test_a_border_of_zeros_is_the_convolution_s():
+    before = IMAGES + padded(0.0) + convolution("%p, %f")
+    check(rules, before, IMAGES + convolution("%x, %f", "[3, 0]"))
+
+
+def test_another_border_stays():
+    before = IMAGES + padded(1.0) + convolution("%p, %f")
+    declines(rules, before, "not of zeros")
+    before = (IMAGES + padded(0.0, 1) + convolution("%p, %f")).replace("[3, 2, 3,", "[3, 2, 4,")
+    declines(rules, before, "around the batch or the channels")
