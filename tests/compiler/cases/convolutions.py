@@ -38,6 +38,7 @@ def cases() -> Iterator[Case]:
     yield from _grouped()
     yield from _volumes()
     yield from _depthwise()
+    yield from _transposed()
     yield from _layers()
 
 
@@ -132,6 +133,53 @@ def _depthwise() -> Iterator[Case]:
         _attrs("steps"),
         ("n", "h", "w", 4),
         (3, 3, 4, 1),
+        sizes=SIDES,
+    )
+
+
+def _transposed() -> Iterator[Case]:
+    # The window's size, strides, padding, the result's size for an image of 4 x 5.
+    forms: dict[str, tuple[Sequence[int], Sequence[int], str, Sequence[int]]] = {
+        "blocks": ((2, 2), (2, 2), "VALID", (8, 10)),
+        "same": ((3, 3), (2, 2), "SAME", (8, 10)),
+        "same_odd": ((3, 3), (2, 2), "SAME", (7, 9)),
+        "valid": ((3, 4), (2, 3), "VALID", (9, 16)),
+        "beyond": ((3, 4), (2, 3), "VALID", (10, 18)),
+        "row": ((1, 7), (1, 4), "SAME", (4, 20)),
+        "column": ((3, 1), (1, 1), "SAME", (4, 5)),
+        "gaps": ((2, 1), (3, 2), "SAME", (12, 9)),
+    }
+    for name, (window, strides, padding, size) in forms.items():
+
+        def transposed(
+            filters: tf.Tensor,
+            x: tf.Tensor,
+            strides: Sequence[int] = strides,
+            padding: str = padding,
+            size: Sequence[int] = size,
+        ) -> tf.Tensor:
+            return tf.nn.conv2d_transpose(x, filters, [tf.shape(x)[0], *size, 3], strides, padding)
+
+        for dtype in ("f32", "f64"):
+            yield Case(
+                f"Conv2DBackpropInput.{name}.{dtype}",
+                transposed,
+                (Arg(dtype, (*window, 3, 2), finite), Arg(dtype, ("n", 4, 5, 2), finite)),
+                relative=1e-5,
+                absolute=1e-5,
+                sizes=BATCHES[1:],
+            )
+
+    def upsampled(filters: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+        n, height, width, _ = tf.unstack(tf.shape(x))
+        return tf.nn.conv2d_transpose(x, filters, [n, 2 * height, 3 * width, 4], [2, 3], "SAME")
+
+    yield Case(
+        "Conv2DBackpropInput.any_image",
+        upsampled,
+        (Arg("f32", (3, 5, 4, 2), finite), Arg("f32", ("n", "h", "w", 2), finite)),
+        relative=1e-5,
+        absolute=1e-5,
         sizes=SIDES,
     )
 

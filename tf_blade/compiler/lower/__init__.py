@@ -21,6 +21,7 @@ from tf_blade.compiler.lower import (
     scatters,
     segments,
     shapes,
+    transposed_convolutions,
     windows,
 )
 from tf_blade.compiler.lower.registry import LOWERINGS, lower, lower_graph, supports
@@ -50,5 +51,6 @@ __all__ = [
     "segments",
     "shapes",
     "supports",
+    "transposed_convolutions",
     "windows",
 ]
