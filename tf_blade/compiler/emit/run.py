@@ -569,10 +569,10 @@ class RunPrinter:
     def _conv(self, step: Conv) -> list[str]:
         (root,) = step.group.roots
         call = conv_call(root)
-        name = f"{step.group.name}_call"
+        name = f"{self.prefix}{step.group.name}_call"
         fields = {
             "dtype": "BLADE_F64" if root.type.dtype is DType.F64 else "BLADE_F32",
-            **{key: self._dim(n) for key, n in call.sizes.items()},
+            **{key: self.dim(n) for key, n in call.sizes.items()},
             "x": self._pointer(call.x),
             "filter": self._pointer(call.window),
             "bias": self._pointer(call.bias) if call.bias is not None else "nullptr",
@@ -585,7 +585,7 @@ class RunPrinter:
         lines.append(f"if (host->conv(ctx, &{name}) != 0) return BLADE_HOST_ERROR;")
         size = root.type.size
         if not (isinstance(size, int) and size > 0):
-            lines = [f"if ({self._dim(size)} > 0) {{", *(f"  {line}" for line in lines), "}"]
+            lines = [f"if ({self.dim(size)} > 0) {{", *(f"  {line}" for line in lines), "}"]
         return [*self._heading(step, step.group.name), *lines]
 
 

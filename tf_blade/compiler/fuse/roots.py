@@ -18,7 +18,8 @@ from tf_blade.steps import Description, Steps
 
 # Never inlined into their readers.
 ANCHORS = frozenset(
-    "reduce dot_general conv concatenate pad scan scatter top_k dynamic_update while carried".split()
+    "reduce dot_general conv concatenate pad scan scatter top_k dynamic_update while "
+    "carried".split()
 )
 # They move no data, or are written out where they are read.
 _NEVER_STORED = frozenset(["reshape", "constant", "shape_value"])
