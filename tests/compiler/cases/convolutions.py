@@ -61,14 +61,14 @@ def _case(
     dtype: str = "f32",
     sizes: Sequence[int] = BATCHES,
 ) -> Case:
-    """Sums of up to 180 products of numbers around 2: what cancels leaves rounding errors of sums
-    around 50."""
+    """Sums of up to 180 products of numbers up to 8. What cancels leaves the rounding errors of
+    sums whose magnitudes add up to 500: TensorFlow's own f32 results are off by up to 3e-5."""
     return Case(
         f"{op}.{name}",
         raw(op, **attrs),
         (Arg(dtype, x, finite), Arg(dtype, filters, finite)),
         relative=1e-5,
-        absolute=1e-5,
+        absolute=1e-4 if dtype == "f32" else 1e-12,
         sizes=sizes,
     )
 
