@@ -1,0 +1,164 @@
+"""Steps that are kernels of their own: the printed function and the lines that call it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tf_blade.compiler.emit import c
+from tf_blade.compiler.emit.columns import column_reduce_function
+from tf_blade.compiler.emit.kernels import kernel_function
+from tf_blade.compiler.emit.nest import Function
+from tf_blade.compiler.emit.scan import scan_function
+from tf_blade.compiler.emit.scatter import scatter_function
+from tf_blade.compiler.emit.scope import KernelText
+from tf_blade.compiler.emit.top_k import top_k_function
+from tf_blade.compiler.fuse.index import mul
+from tf_blade.compiler.schedule.kernel import ColumnReduce, Kernel, Scan, Scatter, TopK
+
+if TYPE_CHECKING:
+    from tf_blade.compiler.emit.run import RunPrinter
+
+# Kernels known to take fewer cycles than this are called without asking for threads.
+INLINE_CYCLES = 20_000
+
+KernelStep = Kernel | ColumnReduce | Scan | Scatter | TopK
+
+_VALUE_NAME = re.compile(r"\b[pv]\d+(?=_|\b)")
+
+
+def kernel_step(printer: RunPrinter, step: KernelStep, number: int) -> list[str]:
+    """Prints the kernel of step `number`, unless one with the same text is there; the lines that
+    call it."""
+    text = KernelText(printer.names.__getitem__)
+    if isinstance(step, ColumnReduce):
+        function = column_reduce_function(step, text)
+    elif isinstance(step, Scan):
+        function = scan_function(step, text)
+    elif isinstance(step, Scatter):
+        function = scatter_function(step, text)
+    elif isinstance(step, TopK):
+        function = top_k_function(step, text)
+    else:
+        function = kernel_function(step, text)
+    return _kernel(printer, step, function, number)
+
+
+def _kernel(printer: RunPrinter, step: KernelStep, function: Function, number: int) -> list[str]:
+    text = function.text
+    same_group = [s for s in printer.schedule.steps[:number] if s.group is step.group]
+    name = printer.prefix + step.group.name + (f"_part_{len(same_group)}" if same_group else "")
+    printer.source.functions |= text.functions
+    fields: list[tuple[str, str]] = []
+    for value, written in text.buffers.items():
+        kind = c.type_name(value.type.dtype)
+        pointer = f"{printer.names[value]}_ptr"
+        if value.op is not None and value.op.kind == "shape_value" and not written:
+            pointer = printer.host_array(value)
+        fields.append((f"{kind}*" if written else f"const {kind}*", pointer))
+    fields += [("i64", symbol) for symbol in sorted(text.symbols, key=_natural)]
+    if text.flags:
+        fields.append(("i32*", "refused"))
+    for value in text.data:
+        printer.constant(value)
+    for value, scratch in function.long_scratch.items():
+        bytes_ = printer.dim(mul(mul(scratch.rows, scratch.row), value.type.dtype.size))
+        size = f"{printer.dim(scratch.row)} > {scratch.capacity} ? {bytes_} : 0"
+        printer.add_room(printer.names[value], c.type_name(value.type.dtype), size)
+    neutral = "" if text.flags or text.data else _neutral(function.body, fields)
+    same = printer.printed.get(neutral)
+    if same is not None:
+        heading = printer.heading(step, f"{name} runs {same}")
+        return [*heading, *_call(printer, function, same, name, fields)]
+    if neutral:
+        printer.printed[neutral] = name
+    _print_kernel(printer, step, function, name, fields)
+    return _call(printer, function, name, name, fields)
+
+
+def _print_kernel(
+    printer: RunPrinter,
+    step: KernelStep,
+    function: Function,
+    name: str,
+    fields: list[tuple[str, str]],
+) -> None:
+    lines = [*printer.heading(step, name)]
+    lines.append(f"struct {name}_args {{")
+    lines += [f"  {kind} {field_name};" for kind, field_name in fields]
+    lines += ["};", ""]
+    lines.append(f"KERNEL void {name}(const void* raw, BladeInt begin, BladeInt end) {{")
+    lines.append(f"  const {name}_args& args = *static_cast<const {name}_args*>(raw);")
+    for kind, field_name in fields:
+        if field_name != "refused":
+            qualifier = " __restrict" if kind.endswith("*") else ""
+            const = "const " if not kind.endswith("*") else ""
+            lines.append(f"  {const}{kind}{qualifier} {field_name} = args.{field_name};")
+    lines += [f"  {line}" for line in function.body]
+    for (op, reason), flag in function.text.flags.items():
+        refusal = printer.refusal(f"{op}: {reason}")
+        store = f"__atomic_store_n(args.refused, {refusal}, __ATOMIC_RELAXED)"
+        lines.append(f"  if ({flag}) {store};")
+    uses = "\n".join(function.body)
+    if "begin" not in uses:
+        lines.append("  (void)begin, (void)end;")
+    lines.append("}")
+    printer.source.kernels.append("\n".join(lines))
+
+
+def _call(
+    printer: RunPrinter, function: Function, kernel: str, name: str, fields: list[tuple[str, str]]
+) -> list[str]:
+    """Calls the printed function `kernel` for the step `name`."""
+    if function.units == 0:
+        return []
+    lines: list[str] = []
+    for (op, reason, extent), size in function.text.takes.items():
+        if not (isinstance(extent, int) and extent > 0):
+            refusal = printer.refusal(f"{op}: {reason}")
+            lines.append(
+                f"if ({printer.dim(extent)} == 0 && {printer.dim(size)} > 0) return {refusal};"
+            )
+    values = ", ".join("&refused" if f == "refused" else f for _, f in fields)
+    lines.append(f"const {kernel}_args {name}_values = {{{values}}};")
+    units = printer.dim(function.units)
+    cycles, known = _cycles(printer, function)
+    total = known * function.units if isinstance(function.units, int) and known else None
+    if total is not None and total < INLINE_CYCLES:
+        lines.append(f"{kernel}(&{name}_values, 0, {units});")
+    else:
+        lines += [
+            f"if ({units} > 0) {{",
+            f"  host->parallel_for(ctx, {units}, {cycles}, {kernel}, &{name}_values);",
+            "}",
+        ]
+    if function.text.flags:
+        lines.append("if (refused != 0) return refused;")
+    return lines
+
+
+def _cycles(printer: RunPrinter, function: Function) -> tuple[str, float | None]:
+    """C++ for the cycles of one unit, and their number when it is known."""
+    constant = sum(f * n for f, n in function.unit_cost if isinstance(n, int))
+    varying = [(f, n) for f, n in function.unit_cost if not isinstance(n, int)]
+    parts = [f"{f:.2f} * (double){printer.dim(n)}" for f, n in varying]
+    parts.append(f"{constant:.2f}")
+    return " + ".join(parts), None if varying else constant
+
+
+def _neutral(body: list[str], fields: list[tuple[str, str]]) -> str:
+    """The kernel's text with its values numbered in order of appearance: equal texts are kernels
+    that differ in what they are given only."""
+    numbers: dict[str, str] = {}
+
+    def number(match: re.Match[str]) -> str:
+        return numbers.setdefault(match[0], f"value{len(numbers)}")
+
+    header = "\n".join(f"{kind} {name}" for kind, name in fields)
+    return _VALUE_NAME.sub(number, "\n".join([header, *body]))
+
+
+def _natural(symbol: str) -> tuple[str, int]:
+    """s2 before s10."""
+    head = symbol.rstrip("0123456789")
+    return head, int(symbol[len(head) :] or 0)
