@@ -117,8 +117,9 @@ def optimize_saved_model(
 
 
 def _is_gone(region: Region, work: Sequence[_Work], later: Sequence[Region]) -> bool:
-    """Whether the region is part of loops only that are part of clusters now."""
-    if not any(region.function in item.loops.replaced for item in work):
+    """Whether nothing calls the region any more: its loop is part of a cluster now, or which branch
+    a conditional takes turned out to be known."""
+    if not any(region.function in item.set_free for item in work):
         return False
     graphs = [item.graph for item in work] + [other.graph for other in later]
     return not any(region.function in called_functions(graph) for graph in graphs)
@@ -139,6 +140,7 @@ class _Work:
     clusters_found: int = 0
     warnings: list[str] = field(default_factory=list)
     loops: WrappedLoops = field(default_factory=WrappedLoops)
+    set_free: set[str] = field(default_factory=set)  # functions that perhaps nothing calls now
 
     @classmethod
     def start(
@@ -181,6 +183,7 @@ class _Work:
                 nodes = graph.library[lookup.call.fallback]
                 dump.lookup(lookup.call, nodes, lookup.source)
         graph, work.loops = wrap_loops(graph, types, context)
+        work.set_free = work.loops.replaced | context.set_free
         work.graph = graph
         clusters, work.left_out = find_clusters(
             graph,

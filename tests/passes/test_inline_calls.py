@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tests.passes.graphs import call, function_graph, main_graph, ops, run, show, v1
@@ -121,3 +122,74 @@ def test_declines_inside_v1_control_flow():
         v1.enable_control_flow_v2()
     assert "Switch" in ops(before)
     assert show(inline_calls(before, PassContext())) == show(before)
+
+
+def chosen(predicate):
+    """A function graph of x that chooses by the constant between exp(x), sin(x) and -x."""
+
+    def graph(x):
+        branches = [lambda: tf.exp(x), lambda: tf.sin(x), lambda: -x]
+        if isinstance(predicate, bool):
+            return tf.cond(tf.constant(predicate), branches[0], branches[1])
+        return tf.switch_case(tf.constant(predicate), branches)
+
+    return function_graph(graph, X)
+
+
+@pytest.mark.parametrize(
+    "predicate,op",
+    [(True, "Exp"), (False, "Sin"), (0, "Exp"), (1, "Sin"), (2, "Neg"), (-1, "Neg"), (7, "Neg")],
+)
+def test_the_branch_of_a_known_predicate_takes_the_conditionals_place(predicate, op):
+    before = chosen(predicate)
+    ctx = PassContext()
+    after = inline_calls(before, ctx)
+    assert {"Exp", "Sin", "Neg"} & set(ops(after)) == {op}
+    assert len(ctx.set_free) == (2 if isinstance(predicate, bool) else 3)
+    np.testing.assert_array_equal(call(after, NUMBERS), call(before, NUMBERS))
+
+
+def test_a_conditional_inside_the_chosen_branch_is_decided_too():
+    def graph(x):
+        inner = lambda: tf.cond(tf.constant(False), lambda: tf.exp(x), lambda: tf.sin(x))  # noqa: E731
+        return tf.cond(tf.constant(True), inner, lambda: -x)
+
+    after = inline_calls(function_graph(graph, X), PassContext())
+    assert {"Exp", "Sin", "Neg", "If", "StatelessIf"} & set(ops(after)) == {"Sin"}
+
+
+def test_a_chosen_branch_keeps_its_effect():
+    variable = tf.Variable(1.0)
+
+    def graph(x):
+        def counted():
+            variable.assign_add(1.0)
+            return tf.exp(x)
+
+        return tf.cond(tf.constant(True), counted, lambda: x)
+
+    after = inline_calls(function_graph(graph, X), PassContext())
+    (assign,) = (n for n in after if n.op == "AssignAddVariableOp")
+    waited_for = {name for node in after for name in node.controls}
+    assert assign.name in waited_for | {name for _, name in after.control_outputs}
+
+
+@pytest.mark.parametrize(
+    "predicate", [lambda x: x[0] > 0.0, lambda x: tf.constant("text"), lambda x: tf.constant([1])]
+)
+def test_a_conditional_stays_whose_predicate_is_unknown_or_no_number(predicate):
+    def graph(x):
+        return raw_if(predicate(x), x)
+
+    before = function_graph(graph, X)
+    ctx = PassContext()
+    assert show(inline_calls(before, ctx)) == show(before) and not ctx.set_free
+
+
+def raw_if(predicate, x):
+    then = tf.function(lambda x: tf.exp(x)).get_concrete_function(X)
+    other = tf.function(lambda x: tf.sin(x)).get_concrete_function(X)
+    (y,) = tf.raw_ops.StatelessIf(
+        cond=predicate, input=[x], Tout=[tf.float32], then_branch=then, else_branch=other
+    )
+    return y

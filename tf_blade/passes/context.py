@@ -63,6 +63,8 @@ class PassContext:
       hold_tables: variables from this size on that are only gathered from stay variables: a lookup
         reads them where they are. None: they are frozen like others.
       held: names of the nodes that stand for such variables; filled by freezing.
+      set_free: functions that conditionals whose predicate is known may have been the only ones to
+        call, directly or not; filled by inlining.
       counts: what the passes did, e.g. {"inline_calls": 3}; filled by them.
       steps: watches and limits which passes run. None: all do.
     """
@@ -72,6 +74,7 @@ class PassContext:
     budget: FreezeBudget = field(default_factory=FreezeBudget)
     hold_tables: int | None = None
     held: set[str] = field(default_factory=set)
+    set_free: set[str] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     steps: Steps | None = None
     _types: Types | None = field(default=None, init=False, repr=False)

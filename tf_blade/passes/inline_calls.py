@@ -1,6 +1,7 @@
 """Inlines plain function calls, so that later passes see one graph.
 
-    y = PartitionedCall(x, f=body)  ->  y = body(x)
+    y = PartitionedCall(x, f=body)                  ->  y = body(x)
+    y = If(Const, x, then_branch=f, else_branch=g)  ->  y = f(x) or g(x); Case likewise
 
 Stays a call: a function marked noinline or to be compiled by XLA, a recursive one, and a call
 inside v1 control flow, where the body's nodes would have to join the loop's frame.
@@ -9,6 +10,7 @@ inside v1 control flow, where the body's nodes would have to join the loop's fra
 from __future__ import annotations
 
 from tf_blade.graph.bodies import Bodies
+from tf_blade.graph.branches import call_known_branch
 from tf_blade.graph.calls import callee, calls, is_inlinable
 from tf_blade.graph.control_flow import v1_controlled
 from tf_blade.graph.graph import Graph
@@ -24,6 +26,8 @@ def inline_calls(graph: Graph, ctx: PassContext) -> Graph:
     todo = [node.name for node in graph if node.name not in inside]
     while todo:
         node = graph.nodes[todo.pop()]
+        for branch in call_known_branch(graph, node):
+            ctx.set_free |= {branch, *_reached(branch, bodies, called_by)}
         if not is_inlinable(node, graph.library):
             continue
         function = callee(node, graph.library)

@@ -15,10 +15,12 @@ from tf_blade.passes.inline_calls import inline_calls
 from tf_blade.passes.prune import prune
 from tf_blade.passes.remove_noops import remove_noops
 from tf_blade.passes.remove_true_asserts import remove_true_asserts
+from tf_blade.passes.take_defaults import take_defaults
 from tf_blade.steps import Description
 
 PASSES: tuple[Callable[[Graph, PassContext], Graph], ...] = (
-    inline_calls,  # first: all others see one graph
+    take_defaults,  # they decide which branches are inlined
+    inline_calls,  # all that follow see one graph
     prune,  # before freezing: no budget is spent on what nothing uses
     freeze_variables,
     drop_controls,  # frozen reads order nothing; their control edges would stop the next four
