@@ -22,6 +22,12 @@ bool UsesPackedFilter(const BladeConv& conv);
 // when the dtype isn't f32 or f64, or BLADE_OUT_OF_MEMORY when there is none to pack a filter in.
 int RunConv(const BladeConv& conv, const GemmHost& host, const PackedB* packed);
 
+// Returns f(T()) for the convolution's element type T.
+template <typename F>
+auto WithType(const BladeConv& conv, F f) {
+  return conv.dtype == BLADE_F64 ? f(double{}) : f(float{});
+}
+
 // The name of the implementation RunConv would use.
 const char* ConvImplementationName(const BladeConv& conv);
 

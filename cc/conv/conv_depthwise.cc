@@ -16,8 +16,8 @@ const char* Refuse(const BladeConv& conv) {
   if (conv.channels != 1 || conv.groups == 1) return "an output channel sees several channels";
   const Window window(conv);
   const BladeInt channels = std::min(conv.groups, kMostChannels) * conv.filters;
-  const bool fits = conv.dtype == BLADE_F64 ? WindowReader<double>::Fits(window, channels, 1)
-                                            : WindowReader<float>::Fits(window, channels, 1);
+  const bool fits = WithType(
+      conv, [&](auto zero) { return WindowReader<decltype(zero)>::Fits(window, channels, 1); });
   return fits ? nullptr : "a window that is too large to be copied";
 }
 
@@ -51,7 +51,7 @@ void RunPart(const BladeConv& conv, const Window& window, const Part& part) {
 }
 
 template <typename T>
-void RunTyped(const BladeConv& conv, const GemmHost& host) {
+int RunTyped(const BladeConv& conv, const GemmHost& host) {
   const Window window(conv);
   // As a product, whose parts are pixels and channels.
   BladeGemm product{};
@@ -62,15 +62,11 @@ void RunTyped(const BladeConv& conv, const GemmHost& host) {
   product.k = 2 * window.taps() * conv.filters;  // an operand comes from memory each time
   const Grid grid = MakeGrid(product, host.threads, window.out[2], kMostChannels);
   ForEachPart(product, host, grid, [&](const Part& part) { RunPart<T>(conv, window, part); });
+  return BLADE_OK;
 }
 
 int Run(const BladeConv& conv, const GemmHost& host, const PackedB*) {
-  if (conv.dtype == BLADE_F64) {
-    RunTyped<double>(conv, host);
-  } else {
-    RunTyped<float>(conv, host);
-  }
-  return BLADE_OK;
+  return WithType(conv, [&](auto zero) { return RunTyped<decltype(zero)>(conv, host); });
 }
 
 }  // namespace

@@ -14,8 +14,9 @@ namespace {
 const char* Refuse(const BladeConv& conv) {
   if (conv.channels <= 0) return "no channels";
   const Window window(conv);
-  const bool fits = conv.dtype == BLADE_F64 ? WindowReader<double>::Fits(window, conv.channels, 1)
-                                            : WindowReader<float>::Fits(window, conv.channels, 1);
+  const bool fits = WithType(conv, [&](auto zero) {
+    return WindowReader<decltype(zero)>::Fits(window, conv.channels, 1);
+  });
   return !window.padded || fits ? nullptr : "a window that is too large to be copied";
 }
 
@@ -86,7 +87,7 @@ class PartRunner {
 };
 
 template <typename T>
-void RunTyped(const BladeConv& conv, const GemmHost& host, const PackedB& packed) {
+int RunTyped(const BladeConv& conv, const GemmHost& host, const PackedB& packed) {
   const Window window(conv);
   const BladeGemm product = Product(conv, window);
   const Kernels<T>& kernels = BestKernels<T>();
@@ -96,6 +97,7 @@ void RunTyped(const BladeConv& conv, const GemmHost& host, const PackedB& packed
   const Grid grid = MakeGrid(product, host.threads, unit, kernels.columns);
   ForEachPart(product, host, grid,
               [&](const Part& part) { PartRunner<T>(conv, window, packed, part).Run(); });
+  return BLADE_OK;
 }
 
 int Run(const BladeConv& conv, const GemmHost& host, const PackedB* packed) {
@@ -105,12 +107,7 @@ int Run(const BladeConv& conv, const GemmHost& host, const PackedB* packed) {
     if (own == nullptr) return BLADE_OUT_OF_MEMORY;
     packed = own.get();
   }
-  if (conv.dtype == BLADE_F64) {
-    RunTyped<double>(conv, host, *packed);
-  } else {
-    RunTyped<float>(conv, host, *packed);
-  }
-  return BLADE_OK;
+  return WithType(conv, [&](auto zero) { return RunTyped<decltype(zero)>(conv, host, *packed); });
 }
 
 }  // namespace

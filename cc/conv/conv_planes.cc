@@ -28,7 +28,7 @@ const char* RefuseTyped(const BladeConv& conv) {
 }
 
 const char* Refuse(const BladeConv& conv) {
-  return conv.dtype == BLADE_F64 ? RefuseTyped<double>(conv) : RefuseTyped<float>(conv);
+  return WithType(conv, [&](auto zero) { return RefuseTyped<decltype(zero)>(conv); });
 }
 
 template <typename T>
@@ -57,7 +57,7 @@ void RunPart(const BladeConv& conv, const Window& window, const Part& part) {
 }
 
 template <typename T>
-void RunTyped(const BladeConv& conv, const GemmHost& host) {
+int RunTyped(const BladeConv& conv, const GemmHost& host) {
   const Window window(conv);
   // As a product, whose parts are pixels.
   BladeGemm product{};
@@ -70,15 +70,11 @@ void RunTyped(const BladeConv& conv, const GemmHost& host) {
   const BladeInt unit = std::min<BladeInt>(window.out[2], 8 * kernels.columns);
   const Grid grid = MakeGrid(product, host.threads, unit, conv.filters);
   ForEachPart(product, host, grid, [&](const Part& part) { RunPart<T>(conv, window, part); });
+  return BLADE_OK;
 }
 
 int Run(const BladeConv& conv, const GemmHost& host, const PackedB*) {
-  if (conv.dtype == BLADE_F64) {
-    RunTyped<double>(conv, host);
-  } else {
-    RunTyped<float>(conv, host);
-  }
-  return BLADE_OK;
+  return WithType(conv, [&](auto zero) { return RunTyped<decltype(zero)>(conv, host); });
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ void AddWindow(const BladeConv& c, BladeInt n, const BladeInt (&at)[3], BladeInt
 }
 
 template <typename T>
-void RunTyped(const BladeConv& c) {
+int RunTyped(const BladeConv& c) {
   T* y = static_cast<T*>(c.y);
   const T* bias = static_cast<const T*>(c.bias);
   std::vector<double> sums(c.filters);
@@ -59,15 +59,11 @@ void RunTyped(const BladeConv& c) {
       }
     }
   }
+  return BLADE_OK;
 }
 
 int Run(const BladeConv& conv, const GemmHost&, const PackedB*) {
-  if (conv.dtype == BLADE_F64) {
-    RunTyped<double>(conv);
-  } else {
-    RunTyped<float>(conv);
-  }
-  return BLADE_OK;
+  return WithType(conv, [&](auto zero) { return RunTyped<decltype(zero)>(conv); });
 }
 
 }  // namespace
