@@ -29,7 +29,9 @@ typedef enum BladeDType {
   BLADE_STRING = 7,  // inputs only: elements are TensorFlow's TF_TString, 24 bytes each
   BLADE_I64 = 9,
   BLADE_BOOL = 10,
+  BLADE_BF16 = 14,
   BLADE_U16 = 17,
+  BLADE_F16 = 19,
   BLADE_U32 = 22,
   BLADE_U64 = 23,
 } BladeDType;

@@ -28,6 +28,8 @@ int SizeOf(int dtype) {
       return 1;
     case BLADE_I16:
     case BLADE_U16:
+    case BLADE_F16:
+    case BLADE_BF16:
       return 2;
     case BLADE_F32:
     case BLADE_I32:

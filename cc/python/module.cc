@@ -37,9 +37,10 @@ int DTypeOf(const py::dtype& dtype) {
     char kind;
     int size, dtype;
   } kTypes[] = {
-      {'f', 4, BLADE_F32}, {'f', 8, BLADE_F64}, {'b', 1, BLADE_BOOL}, {'i', 1, BLADE_I8},
-      {'i', 2, BLADE_I16}, {'i', 4, BLADE_I32}, {'i', 8, BLADE_I64},  {'u', 1, BLADE_U8},
-      {'u', 2, BLADE_U16}, {'u', 4, BLADE_U32}, {'u', 8, BLADE_U64},
+      {'f', 2, BLADE_F16},  {'V', 2, BLADE_BF16}, {'f', 4, BLADE_F32}, {'f', 8, BLADE_F64},
+      {'b', 1, BLADE_BOOL}, {'i', 1, BLADE_I8},   {'i', 2, BLADE_I16}, {'i', 4, BLADE_I32},
+      {'i', 8, BLADE_I64},  {'u', 1, BLADE_U8},   {'u', 2, BLADE_U16}, {'u', 4, BLADE_U32},
+      {'u', 8, BLADE_U64},
   };
   for (const auto& type : kTypes) {
     if (type.kind == dtype.kind() && type.size == dtype.itemsize()) return type.dtype;

@@ -199,3 +199,35 @@ def test_gradients_that_captured_what_a_cluster_computes_are_dropped(
         tape.watch(x)
         loss = tf.reduce_sum(tf.saved_model.load(str(tmp_path / "same")).serve(x)["y"][:, 0])
     assert np.abs(tape.gradient(loss, x)).max() > 0
+
+
+def test_a_model_of_half_precision(tmp_path: Path) -> None:
+    """What is between its products is compiled; the products stay."""
+
+    class Halves(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            w = np.random.default_rng(1).standard_normal((8, 16))
+            self.w = tf.Variable(tf.cast(w, tf.bfloat16))
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 8], tf.bfloat16, "x")])
+        def scores(self, x):
+            x = tf.cast(x, tf.float32)
+            centred = x - tf.reduce_mean(x, 1, keepdims=True)
+            y = tf.matmul(tf.cast(centred, tf.bfloat16), self.w)
+            return {"scores": tf.nn.softmax(tf.nn.gelu(y) + tf.cast(1.0, tf.bfloat16))}
+
+    module = Halves()
+    source, target = tmp_path / "halves", tmp_path / "out"
+    tf.saved_model.save(module, str(source), signatures=module.scores)
+    made = tf_blade.optimize(str(source), str(target), config=Config(keep_slower=True))
+    assert [c.ops.get("Softmax") for r in made.report.regions for c in r.clusters][-1] == 1
+    x = tf.cast(X, tf.bfloat16)
+    library.load_ops()
+    before = library.counters()
+    got = tf.saved_model.load(str(target)).signatures["serving_default"](x=x)["scores"]
+    after = library.counters()
+    assert after.launches > before.launches and after.fallbacks == before.fallbacks
+    want = module.scores(x)["scores"]
+    # Two units in the last place: TensorFlow rounds to halves within gelu and softmax.
+    np.testing.assert_allclose(tf.cast(got, tf.float32), tf.cast(want, tf.float32), rtol=2**-6)

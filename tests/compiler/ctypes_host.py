@@ -182,7 +182,7 @@ class CtypesHost:
         self.calls, self.gemms, self.convs = call.calls, call.gemms, call.convs
         call.check()
         for before, after in zip(inputs, arrays, strict=True):
-            np.testing.assert_array_equal(before, after, "an input was written to")
+            assert before.tobytes() == after.tobytes(), "an input was written to"
         if status > 0:
             raise Refused(self.refusals[status - 1])
         assert status == 0, f"run returned {status}"

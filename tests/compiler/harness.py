@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
@@ -74,8 +75,10 @@ def draw_inputs(case: Case, dims: Mapping[str, int], seed: int) -> list[np.ndarr
     arrays = []
     for arg in case.args:
         shape = tuple(n if isinstance(n, int) else dims[n] for n in arg.dims)
-        array = arg.values(rng, shape, DType(arg.dtype).numpy, dims)
-        arrays.append(np.asarray(array, DType(arg.dtype).numpy).reshape(shape))
+        dtype = DType(arg.dtype)
+        array = arg.values(rng, shape, np.dtype(np.float32) if dtype.is_half else dtype.numpy, dims)
+        with np.errstate(over="ignore"):  # the largest floats are infinite as halves
+            arrays.append(np.asarray(array).astype(dtype.numpy).reshape(shape))
     return arrays
 
 
@@ -107,13 +110,15 @@ def check(
 
 
 def _close(ours: np.ndarray, theirs: np.ndarray, case: Case, slack: float) -> np.ndarray:
-    if ours.dtype.kind != "f":
+    dtype = DType.from_numpy(ours.dtype)
+    if not (dtype.is_float or dtype.is_half):
         return np.asarray(ours == theirs)
+    info = ml_dtypes.finfo(dtype.numpy)
+    ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
     with np.errstate(all="ignore"):
-        info = np.finfo(theirs.dtype)
-        size = np.maximum(np.abs(theirs), info.tiny).astype(np.float64)
+        size = np.maximum(np.abs(theirs), info.tiny)
         # Below the smallest normal number TensorFlow flushes to zero.
         allowed = case.ulps * slack * info.eps * size + case.relative * slack * size + info.tiny
-        near = np.abs(ours.astype(np.float64) - theirs) <= allowed + case.absolute * slack
+        near = np.abs(ours - theirs) <= allowed + case.absolute * slack
         # A last-ulp difference may round to infinity on one side.
         return np.asarray((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)) | near)

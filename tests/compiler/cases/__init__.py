@@ -11,6 +11,7 @@ from tests.compiler.cases import (
     convolutions,
     elementwise,
     gradients,
+    halves,
     images,
     indexing,
     matrices,
@@ -35,7 +36,9 @@ _FAMILIES = (
     convolutions,
     gradients,
 )
-CASES: dict[str, Case] = {case.name: case for family in _FAMILIES for case in family.cases()}
+_FULL = [case for family in _FAMILIES for case in family.cases()]
+_ALL = [*_FULL, *halves.cases(_FULL)]
+CASES: dict[str, Case] = {case.name: case for case in _ALL}
 
-if len(CASES) != sum(1 for family in _FAMILIES for _ in family.cases()):
+if len(CASES) != len(_ALL):
     raise ValueError("two cases have one name")

@@ -17,6 +17,7 @@ from tf_blade.compiler.ir.interpreter import Refused
 from tf_blade.compiler.ir.types import DType
 
 Function = Callable[[np.ndarray], np.ndarray]
+HALVES = (DType.F16, DType.BF16)
 
 
 def logistic(x: np.ndarray) -> np.ndarray:
@@ -140,3 +141,41 @@ def test_powers_of_special_values_are_exact():
     assert error.max() <= 1.0, list(zip(x[error > 1], y[error > 1], got[error > 1], strict=True))
     zeros = want == 0
     np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
+
+
+@functools.cache
+def conversions() -> dict[tuple[DType, DType], CtypesHost]:
+    pairs = [(half, DType.F32) for half in HALVES] + [(DType.F32, half) for half in HALVES]
+    sources = []
+    for source, target in pairs:
+        b = Builder(f"{target.value}_from_{source.value}")
+        result = b.convert(b.param(source, [None]), target)
+        sources.append(compile_program(b.finish([result])))
+    return dict(zip(pairs, compile_batch(sources, optimize="-O3"), strict=True))
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_every_half_has_its_value_in_f32(half: DType):
+    x = np.arange(1 << 16, dtype=np.uint16).view(half.numpy)
+    (got,) = conversions()[half, DType.F32].run([x], [DType.F32])
+    want = x.astype(np.float32)
+    known = ~np.isnan(want)
+    assert np.isnan(got[~known]).all()
+    np.testing.assert_array_equal(got.view(np.uint32)[known], want.view(np.uint32)[known])
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_f32_becomes_the_nearest_half(half: DType):
+    # Every combination of sign, exponent and the bits that can decide, and what is between halves.
+    high = np.arange(1 << 20, dtype=np.uint32) << 12
+    ends = np.array([0, 1, 0x7FF, 0x800, 0x801, 0xFFF], np.uint32)
+    x = (high[:, None] | ends).reshape(-1).view(np.float32)
+    (got,) = conversions()[DType.F32, half].run([x], [half])
+    with np.errstate(over="ignore"):
+        want = x.astype(half.numpy)
+    known = ~np.isnan(x)
+    # Where the processor flushes f32 subnormals to zero, it does so here too.
+    tiny = (np.abs(x) < np.finfo(np.float32).tiny) & (got.astype(np.float32) == 0)
+    wrong = known & ~tiny & (got.view(np.uint16) != want.view(np.uint16))
+    assert not wrong.any(), (x[wrong][:5], got[wrong][:5], want[wrong][:5])
+    assert np.isnan(got[~known].astype(np.float32)).all()

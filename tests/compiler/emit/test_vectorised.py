@@ -59,6 +59,17 @@ VECTORISED = [
         %2: f32[a, b] = select(%1, %x, %0)
         %3: f32[a] = reduce(%2, kind=max, dims=[1])""",
     ),
+    *(
+        Example(
+            f"of_{half}",
+            f"(%x: {half}[a], %y: {half}[a]) -> (%4)",
+            f"""%0: f32[a] = convert(%x, dtype=f32)
+            %1: f32[a] = convert(%y, dtype=f32)
+            %2: f32[a] = mul(%0, %1)
+            %4: {half}[a] = convert(%2, dtype={half})""",
+        )
+        for half in ("f16", "bf16")
+    ),
     Example(
         "masked",
         "(%x: f32[a], %m: bool[a], %n: bool[a]) -> (%3, %4, %5)",

@@ -87,7 +87,7 @@ def test_constants_round_trip_bit_for_bit(dtype):
         ("%y: f32[2] = neg(%z)", "%z is not defined"),
         ("%x: f32[2] = neg(%x)", "%x is defined twice"),
         ("%y: f32[s9] = neg(%x)", "symbol s9 is not declared"),
-        ("%y: f16[2] = neg(%x)", "f16"),
+        ("%y: f8[2] = neg(%x)", "f8"),
         ("%y: f32[2] = neg(%x, colour=red)", "no attribute: 'colour=red'"),
         ("%y: f32[2] = constant(value=[1, 2, 3])", r"shape \[3\] declared"),
         ("%y: f32[2**3] = neg(%x)", "no dim"),

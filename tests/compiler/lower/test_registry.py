@@ -71,9 +71,15 @@ REASONS = {
     ),
     "a dtype the IR doesn't have": (
         lambda x: x + x,
-        [tf.TensorSpec([None], tf.float16)],
+        [tf.TensorSpec([None], tf.complex64)],
         "AddV2",
-        "input 0 has dtype float16, which the compiler doesn't have",
+        "input 0 has dtype complex64, which the compiler doesn't have",
+    ),
+    "a product of halves": (
+        lambda x: tf.matmul(x, x),
+        [tf.TensorSpec([None, None], tf.bfloat16)],
+        "MatMul",
+        "products of half precision are TensorFlow's",
     ),
     "a string": (
         lambda x: tf.reshape(x, [-1]),

@@ -40,6 +40,7 @@ STEPS: list[Callable[[Maker], None]] = [
     *[elementwise.select] * 2,
     elementwise.checked,
     elementwise.convert,
+    elementwise.round_to_half,
     *[movement.transpose] * 2,
     *[movement.reshape] * 2,
     *[movement.slice] * 2,

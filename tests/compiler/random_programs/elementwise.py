@@ -231,7 +231,7 @@ def checked(m: Maker) -> None:
 def convert(m: Maker) -> None:
     x = m.value()
     assert x is not None
-    dtype, fact = m.choose(list(DType)), m.facts[x]
+    dtype, fact = m.choose([d for d in DType if not d.is_half]), m.facts[x]
     source = x.type.dtype
     if dtype is source:
         return
@@ -246,3 +246,13 @@ def convert(m: Maker) -> None:
     result = m.rounded(dtype, fact)
     if m.legal(dtype, result):
         m.keep(m.builder.convert(x, dtype), result)
+
+
+def round_to_half(m: Maker) -> None:
+    x = m.value(lambda v: v.type.dtype is DType.F32)
+    if x is None:
+        return
+    half = m.choose([DType.F16, DType.BF16])
+    fact = m.rounded(half, m.facts[x])
+    if m.legal(DType.F32, fact):
+        m.keep(m.builder.convert(m.builder.convert(x, half), DType.F32), fact)

@@ -22,8 +22,8 @@ MAX_RANK = 4
 MAX_BOUND = 1e4
 MAX_ERROR = 1e-2
 DTYPES = (DType.F32, DType.F32, DType.F32, DType.F64, DType.I32, DType.I64, DType.U8, DType.BOOL)
-EPSILON = {DType.F32: 2.0**-23, DType.F64: 2.0**-52}
-BITS = {DType.F32: 24, DType.F64: 53}
+EPSILON = {DType.F32: 2.0**-23, DType.F64: 2.0**-52, DType.F16: 2.0**-10, DType.BF16: 2.0**-7}
+BITS = {DType.F32: 24, DType.F64: 53, DType.F16: 11, DType.BF16: 8}
 INTEGERS = tuple(d for d in DType if d.is_integer)
 
 
@@ -171,7 +171,7 @@ class Maker:
         """The fact after rounding to dtype: integers wrap, floats keep their bits if they fit."""
         if dtype is DType.BOOL:
             return Fact(1)
-        if not dtype.is_float:
+        if dtype not in BITS:
             limit = float(np.iinfo(dtype.numpy).max)
             # Unsigned numbers wrap below zero too.
             return Fact(fact.bound if dtype.is_signed and fact.bound <= limit else limit + 1)

@@ -24,7 +24,7 @@ _DIM_FUNCTIONS = {
 
 
 def type_name(dtype: DType) -> str:
-    """f32, i64, …: typedefs of the prelude."""
+    """f32, i64, …: typedefs of the prelude. Halves are their bits."""
     return dtype.value
 
 
@@ -32,6 +32,8 @@ def literal(number: Any, dtype: DType) -> str:
     """The number as a C++ expression of the dtype's type, exact to the bit."""
     if dtype is DType.BOOL:
         return "true" if number else "false"
+    if dtype.is_half:
+        return f"({type_name(dtype)}){int(np.asarray(number, dtype.numpy).view(np.uint16))}"
     if dtype.is_integer:
         value = int(number)
         if dtype is DType.I64 and value == -(2**63):

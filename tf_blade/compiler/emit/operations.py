@@ -54,7 +54,7 @@ def operation(
     if kind == "checked":
         return Expression(x, (), f"!{args[1]}", "a value that TensorFlow reports as an error")
     if kind == "convert":
-        return Expression(_convert(dtype, operand, x))
+        return _convert(dtype, operand, x)
     if kind in ("is_nan", "is_inf", "is_finite"):
         infinity = f"__builtin_inf{_SUFFIX[operand]}()"
         size = f"__builtin_fabs{_SUFFIX[operand]}({x})"
@@ -65,7 +65,20 @@ def operation(
     return _of_integers(kind, dtype, args)
 
 
-def _convert(dtype: DType, operand: DType, x: str) -> str:
+def _convert(dtype: DType, operand: DType, x: str) -> Expression:
+    functions: tuple[str, ...] = ()
+    if operand.is_half:
+        functions = (f"f32_from_{operand.value}",)
+        x, operand = f"{functions[0]}({x})", DType.F32
+    if dtype.is_half:
+        functions += (f"{dtype.value}_from_f32",)
+        return Expression(f"{functions[-1]}({_converted(DType.F32, operand, x)})", functions)
+    return Expression(_converted(dtype, operand, x), functions)
+
+
+def _converted(dtype: DType, operand: DType, x: str) -> str:
+    if dtype is operand:
+        return x
     if dtype is DType.BOOL:
         return f"{x} != 0"
     if operand is DType.BOOL and dtype.is_float:  # a select is vectorised, this conversion isn't

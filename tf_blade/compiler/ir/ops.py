@@ -68,6 +68,7 @@ def _to_bool(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
 
 
 def _compare(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    _require(not operands[0].type.dtype.is_half, "halves are converted first")
     _require(attrs["direction"] in DIRECTIONS, f"direction {attrs['direction']}")
     return _to_bool(operands, attrs)
 
@@ -373,8 +374,8 @@ OPS: dict[str, OpSpec] = {
 _DTYPES: tuple[tuple[frozenset[str], str, Callable[[DType], bool]], ...] = (
     (FLOAT_ONLY, "a float", lambda dtype: dtype.is_float),
     (INTEGER_ONLY, "an integer", lambda dtype: dtype.is_integer),
-    (BITWISE, "an integer or bool", lambda dtype: not dtype.is_float),
-    (ARITHMETIC, "a number", lambda dtype: dtype is not DType.BOOL),
+    (BITWISE, "an integer or bool", lambda dtype: dtype.is_integer or dtype is DType.BOOL),
+    (ARITHMETIC, "a number", lambda dtype: dtype.is_integer or dtype.is_float),
 )
 
 

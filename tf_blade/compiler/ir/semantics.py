@@ -175,7 +175,10 @@ def _select(predicate: Array, on_true: Array, on_false: Array) -> Array:
 
 
 def _convert(x: Array, *, dtype: DType) -> Array:
-    """Floats to integers round toward zero; to bool: x != 0 (NaN is true)."""
+    """Floats to integers round toward zero; to bool: x != 0 (NaN is true). To and from halves by
+    way of f32."""
+    if DType.from_numpy(x.dtype).is_half or dtype.is_half:
+        x = x.astype(np.float32)
     return x != 0 if dtype is DType.BOOL else x.astype(dtype.numpy)
 
 

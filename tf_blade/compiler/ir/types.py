@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+import ml_dtypes
 import numpy as np
 
 from tf_blade.compiler.ir.dims import Dim, Shape, product, to_text
 
 
 class DType(Enum):
-    """Element types. Values are the names in IR text."""
+    """Element types. Values are the names in IR text.
+
+    Halves (f16, bf16) are for memory only: they are moved and converted, arithmetic is done in f32.
+    """
 
     F32 = "f32"
     F64 = "f64"
+    F16 = "f16"
+    BF16 = "bf16"
     I8 = "i8"
     I16 = "i16"
     I32 = "i32"
@@ -41,15 +47,20 @@ class DType(Enum):
 
     @property
     def is_float(self) -> bool:
+        """Whether arithmetic is done on floats of this type."""
         return self in (DType.F32, DType.F64)
 
     @property
+    def is_half(self) -> bool:
+        return self in (DType.F16, DType.BF16)
+
+    @property
     def is_integer(self) -> bool:
-        return not self.is_float and self is not DType.BOOL
+        return not (self.is_float or self.is_half or self is DType.BOOL)
 
     @property
     def is_signed(self) -> bool:
-        return self.is_float or self.value.startswith("i")
+        return self.is_float or self.is_half or self.value.startswith("i")
 
     @classmethod
     def from_tf_enum(cls, value: int) -> DType | None:
@@ -70,7 +81,9 @@ _INFO: dict[DType, tuple[np.dtype, int]] = {
     DType.I8: (np.dtype(np.int8), 6),
     DType.I64: (np.dtype(np.int64), 9),
     DType.BOOL: (np.dtype(np.bool_), 10),
+    DType.BF16: (np.dtype(ml_dtypes.bfloat16), 14),
     DType.U16: (np.dtype(np.uint16), 17),
+    DType.F16: (np.dtype(np.float16), 19),
     DType.U32: (np.dtype(np.uint32), 22),
     DType.U64: (np.dtype(np.uint64), 23),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tf_blade.compiler.ir.builder import Builder
 from tf_blade.compiler.ir.program import Value
-from tf_blade.compiler.lower.registry import FLOATS, NUMBERS, lower
+from tf_blade.compiler.lower.registry import COMPARABLE, FLOATS, NUMBERS, lower
 
 _ORDER = {"Less": "LT", "LessEqual": "LE", "Greater": "GT", "GreaterEqual": "GE"}
 _LOGIC = {"LogicalAnd": "and", "LogicalOr": "or"}
@@ -48,13 +48,13 @@ for _op, _kind in _CLASSIFY.items():
 # With incompatible_shape_error=False, shapes that don't broadcast give one bool. Where that could
 # happen the rank is unknown and the op stays in TensorFlow; where the shapes turn out to be
 # incompatible only at run time the run is refused.
-@lower("Equal", ignores=["incompatible_shape_error"])
+@lower("Equal", dtypes=COMPARABLE, ignores=["incompatible_shape_error"])
 def equal(b: Builder, x: Value, y: Value) -> Value:
     """x = y, broadcasting"""
     return b.compare("EQ", x, y)
 
 
-@lower("NotEqual", ignores=["incompatible_shape_error"])
+@lower("NotEqual", dtypes=COMPARABLE, ignores=["incompatible_shape_error"])
 def not_equal(b: Builder, x: Value, y: Value) -> Value:
     """x ≠ y, broadcasting; true where one is NaN"""
     return b.compare("NE", x, y)

@@ -227,7 +227,8 @@ def cast(b: Builder, x: Value, *, DstT: DType, Truncate: bool) -> Value:
     A float outside the integer type's range gives what the C++ cast gives, in TensorFlow as here.
     """
     source = x.type.dtype
-    if Truncate and source is DType.F64 and DstT is DType.F32:
+    fraction_lost = DstT.is_half or (source is DType.F64 and DstT is DType.F32)
+    if Truncate and fraction_lost and not source.is_integer:
         raise UnsupportedError("Cast with Truncate=True drops bits instead of rounding", b.source)
     return b.convert(x, DstT)
 

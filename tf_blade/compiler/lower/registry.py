@@ -27,6 +27,7 @@ from tf_blade.compiler.ir.content import MAX_ELEMENTS
 from tf_blade.compiler.ir.ops import IrError
 from tf_blade.compiler.ir.program import Program, Value
 from tf_blade.compiler.ir.types import DType
+from tf_blade.compiler.lower import halves
 from tf_blade.compiler.lower.errors_of_unread import Lowered, keep_errors
 from tf_blade.compiler.lower.scope import STRUCTURED, Scope, TensorList, arrays
 from tf_blade.errors import UnsupportedError
@@ -40,6 +41,7 @@ DTypes = frozenset[DType]
 FLOATS: DTypes = frozenset(t for t in DType if t.is_float)
 INTEGERS: DTypes = frozenset(t for t in DType if t.is_integer)
 NUMBERS: DTypes = FLOATS | INTEGERS
+COMPARABLE: DTypes = NUMBERS | {DType.BOOL}
 SIGNED: DTypes = frozenset(t for t in NUMBERS if t.is_signed)
 INDICES: DTypes = frozenset([DType.I32, DType.I64])
 
@@ -127,6 +129,11 @@ def supports(node: Node, graph: Graph, types: Types) -> str | None:
         if attr not in node.attrs:
             continue
         dtype = DType.from_tf_enum(node.attrs[attr].type)
+        if dtype is not None and dtype.is_half:
+            reason = halves.refusal(node.op)
+            if reason:
+                return reason
+            dtype = DType.F32
         if dtype not in allowed:
             return f"{node.op} is not supported for {_dtype_name(node.attrs[attr].type)}"
     for i in lowering.constants:
@@ -231,9 +238,18 @@ def _lower_node(b: Builder, node: Node, scope: Scope) -> list[Value]:
     operands = [scope.tensor(ref) for ref in node.inputs]
     results = [types[ref] for ref in _outputs(lowering, node, graph)]
     attrs = {key: decode(node.attrs[key]) for key in lowering.attributes if key in node.attrs}
+    computes = any(attr in node.attrs for attr in lowering.dtypes)
     try:
+        if computes:
+            operands = [halves.widened(b, operand) for operand in operands]
+            attrs = {key: halves.widened_attr(attr) for key, attr in attrs.items()}
         lowered = lowering.function(b, *operands, **attrs)
         found = list(lowered) if isinstance(lowered, Sequence) else [lowered]
+        if computes:
+            found = [
+                halves.rounded(b, v, DType.from_tf_enum(known.dtype.as_datatype_enum))
+                for v, known in zip(found, results, strict=True)
+            ]
         return [_sharpened(b, v, known) for v, known in zip(found, results, strict=True)]
     except UnsupportedError as error:
         raise UnsupportedError(error.reason, error.node or node.name) from error

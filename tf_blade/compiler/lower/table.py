@@ -7,13 +7,14 @@ from tensorflow.python.framework import op_def_registry
 
 from tf_blade.compiler.ir.types import DType
 from tf_blade.compiler.lower import LOWERINGS
-from tf_blade.compiler.lower.registry import FLOATS, INTEGERS, NUMBERS, SIGNED, DTypes
+from tf_blade.compiler.lower.registry import COMPARABLE, FLOATS, INTEGERS, NUMBERS, SIGNED, DTypes
 from tf_blade.compiler.lower.scope import STRUCTURED
 
 _NAMES: dict[DTypes, str] = {
     FLOATS: "floats",
     INTEGERS: "integers",
     NUMBERS: "numbers",
+    COMPARABLE: "any",
     SIGNED: "signed numbers",
 }
 
@@ -23,7 +24,8 @@ _HEADING = """# Supported ops
 The {count} TensorFlow ops that the compiler knows, from its table of lowerings. An op may still
 stay in TensorFlow for a reason that this table doesn't hold (an axis that isn't a constant, an
 unknown rank, a large window): the report names the reason of each node that was left out.
-"Integers" are all signed and unsigned ones, "floats" f32 and f64.
+"Integers" are all signed and unsigned ones, "floats" f32 and f64. Where f32 is, f16 and bf16 are
+too, computed in f32 and rounded after each op; their products and convolutions stay in TensorFlow.
 
 `While` and `StatelessWhile` are not in the table: a loop becomes part of a cluster when the
 compiler knows all ops of its condition and its body, what it carries keeps its shape, and a counter

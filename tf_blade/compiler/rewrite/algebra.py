@@ -257,9 +257,9 @@ def is_lossless(source: DType, target: DType) -> bool:
     """Whether every value of `source` is a value of `target`."""
     if source is target or source is DType.BOOL:
         return True
-    if target is DType.BOOL:
+    if target is DType.BOOL or target.is_half:
         return False
-    if source.is_float:
+    if source.is_float or source.is_half:
         return target.is_float and target.size >= source.size
     low, high = np.iinfo(source.numpy).min, np.iinfo(source.numpy).max
     if target.is_float:
