@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from tf_blade.compiler.fuse.groups import (
     REDUCE,
@@ -50,12 +50,16 @@ class Plan:
 
     def reads(self, group: Group) -> list[Value]:
         """The values from outside that the group reads, in program order."""
-        return _in_order(self.program, external_reads(group.roots, self.roots))
+        return sorted(external_reads(group.roots, self.roots), key=self._position.__getitem__)
 
     def ops(self, group: Group) -> list[Op]:
         """The ops computed in the group, in program order."""
-        inside = _closure(group.roots, self.roots)
-        return [op for op in self.program.ops if op.result in inside]
+        inside = sorted(_closure(group.roots, self.roots), key=self._position.__getitem__)
+        return [value.op for value in inside if value.op is not None]
+
+    @cached_property
+    def _position(self) -> dict[Value, int]:
+        return {value: i for i, value in enumerate(self.program.values())}
 
     def __str__(self) -> str:
         lines = [f"plan {self.program.name} {{"]
@@ -159,10 +163,6 @@ def _closure(roots: Iterable[Value], stored: Mapping[Value, object]) -> set[Valu
         inside.add(value)
         todo.extend(value.op.operands)
     return inside
-
-
-def _in_order(program: Program, values: set[Value]) -> list[Value]:
-    return [v for v in program.values() if v in values]
 
 
 def _loops_text(group: Group) -> str:
