@@ -148,7 +148,7 @@ def element_symbol(name: str) -> sympy.Symbol:
 
 def simplify(dim: Dim) -> Dim:
     """The canonical form: sums of products expanded, plain integers as int."""
-    if isinstance(dim, int):
+    if isinstance(dim, int | sympy.Symbol):
         return dim
     expanded = sympy.expand(sympy.sympify(dim))
     return int(expanded) if expanded.is_Integer else expanded

@@ -65,21 +65,21 @@ def _verify_symbols(program: Program) -> None:
         if constraint.kind not in ("eq", "le"):
             raise IrError(f"constraint of kind {constraint.kind!r}")
         for dim in (constraint.left, constraint.right):
-            _verify_dim(program, dim, f"'{constraint}'")
+            _verify_dim(program, dim, f"'{constraint}': ")
     bad = [i for i in program.constant_params if not 0 <= i < len(program.params)]
     if bad:
         raise IrError(f"constant parameters {bad} aren't there")
 
 
-def _verify_nested(outer: Program, nested: Program, where: str) -> None:
+def _verify_nested(outer: Program, nested: Program) -> None:
     """A program inside an op: its dims are those of the outermost program."""
     if nested.symbols or nested.constraints:
-        raise IrError(f"{where}: {nested.name} has symbols or constraints of its own")
+        raise IrError(f"{nested.name} has symbols or constraints of its own")
     try:
         _verify_names(nested)
         _verify_ops(nested, outer)
     except IrError as error:
-        raise IrError(f"{where}: {nested.name}: {error}") from None
+        raise IrError(f"{nested.name}: {error}") from None
 
 
 def _verify_ops(program: Program, outer: Program) -> None:
@@ -88,43 +88,46 @@ def _verify_ops(program: Program, outer: Program) -> None:
     for param in program.params:
         if param.op is not None:
             raise IrError(f"parameter {param} has an op")
-        _verify_type(outer, param.type, f"parameter {param}")
+        _verify_type(outer, param.type, f"parameter {param}: ")
         defined.add(param)
     for op in program.ops:
-        text, *_ = str(op).splitlines()
-        where = f"'{text}'" if op.source else f"'{text}' (no source)"
-        if op.result.op is not op:
-            raise IrError(f"{where}: the result belongs to another op")
-        for operand in op.operands:
-            if operand not in defined:
-                raise IrError(f"{where}: {operand} is not defined before it")
-        for nested in nested_programs(op):
-            _verify_nested(outer, nested, where)
-        for name, attr in op.attrs.items():
-            for leaf in _leaves(attr, f"{where}: attribute {name}"):
-                _verify_dim(outer, leaf, f"{where}: attribute {name}")
-        _verify_type(outer, op.result.type, where)
-        _verify_result(op, where)
+        try:
+            _verify_op(op, outer, defined)
+        except IrError as error:
+            raise IrError(f"{_where(op)}: {error}") from None
         defined.add(op.result)
     for result in program.results:
         if result not in defined:
             raise IrError(f"result {result} is not defined")
 
 
-def _verify_result(op: Op, where: str) -> None:
-    try:
-        inferred = infer_type(op.kind, op.operands, op.attrs)
-    except IrError as error:
-        raise IrError(f"{where}: {error}") from None
+def _where(op: Op) -> str:
+    text, *_ = str(op).splitlines()
+    return f"'{text}'" if op.source else f"'{text}' (no source)"
+
+
+def _verify_op(op: Op, outer: Program, defined: set[Value]) -> None:
+    if op.result.op is not op:
+        raise IrError("the result belongs to another op")
+    for operand in op.operands:
+        if operand not in defined:
+            raise IrError(f"{operand} is not defined before it")
+    for nested in nested_programs(op):
+        _verify_nested(outer, nested)
+    for name, attr in op.attrs.items():
+        for leaf in _leaves(attr, name):
+            _verify_dim(outer, leaf, f"attribute {name}: ")
+    _verify_type(outer, op.result.type)
+    inferred = infer_type(op.kind, op.operands, op.attrs)
     if not same_type(inferred, op.result.type):
-        raise IrError(f"{where}: the result is {inferred}")
+        raise IrError(f"the result is {inferred}")
 
 
-def _verify_type(program: Program, kind: TensorType, where: str) -> None:
+def _verify_type(program: Program, kind: TensorType, where: str = "") -> None:
     for dim in kind.shape:
         _verify_dim(program, dim, where)
         if isinstance(dim, int) and dim < 0:
-            raise IrError(f"{where}: negative dim in {kind}")
+            raise IrError(f"{where}negative dim in {kind}")
 
 
 def _verify_dim(program: Program, dim: Dim, where: str) -> None:
@@ -133,19 +136,20 @@ def _verify_dim(program: Program, dim: Dim, where: str) -> None:
     unbound = symbols_of(dim) - program.symbols.keys()
     if unbound:
         names = ", ".join(sorted(s.name for s in unbound))
-        raise IrError(f"{where}: nothing binds {names} in {to_text(dim)}")
+        raise IrError(f"{where}nothing binds {names} in {to_text(dim)}")
     if simplify(dim) != dim or dim.is_Integer:
-        raise IrError(f"{where}: {to_text(dim)} is not in canonical form")
+        raise IrError(f"{where}{to_text(dim)} is not in canonical form")
 
 
-def _leaves(attr: Any, where: str) -> Iterator[Dim]:
+def _leaves(attr: Any, name: str) -> Iterator[Dim]:
     """The dims in an attribute; raises when it holds anything that isn't canonical."""
     if isinstance(attr, tuple):
         for item in attr:
-            yield from _leaves(item, where)
+            yield from _leaves(item, name)
     elif isinstance(attr, (bool, DType, str, Program)):
         return
     elif isinstance(attr, (int, sympy.Expr)):
         yield attr
     elif not isinstance(attr, np.ndarray):
-        raise IrError(f"{where}: {type(attr).__name__} instead of a tuple, int, dim or array")
+        kind = type(attr).__name__
+        raise IrError(f"attribute {name}: {kind} instead of a tuple, int, dim or array")
