@@ -128,17 +128,19 @@ class LoadedModels:
 
     def _hold(self, directory: Path, in_session: bool | None) -> Runner:
         held = self._loaded.get(directory)
-        if held is not None and in_session not in (None, held.in_session):
-            self._let_go(directory)
-            held = None
         if held is None:
+            held = self._loaded[directory] = self._load(directory, in_session)
+        elif in_session is not None and (held.in_session, held.grappler) != (in_session, True):
+            self._let_go(directory)  # it isn't what is to be timed
             held = self._loaded[directory] = self._load(directory, in_session)
         return held
 
     def _load(self, directory: Path, in_session: bool | None = None) -> Runner:
-        # Grappler takes a minute for a large graph. Where no latency is measured the original goes
-        # without; the result always runs as it will be served.
-        grappler = self._timed or directory == self._staging
+        # Grappler takes a minute for a large graph. The original goes without where no latency is
+        # measured: answers are compared with the graph as it is written. The result always runs as
+        # it will be served.
+        timed = in_session is not None or (self._timed and self._original.prefers_session)
+        grappler = timed or directory == self._staging
         if in_session is None:
             in_session = self._original.prefers_session
         return Runner(directory, self._original.tags, grappler, in_session)

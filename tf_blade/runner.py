@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,14 +38,15 @@ class Runner:
     Args:
       directory: the SavedModel's folder.
       tags: tags of its MetaGraph.
-      grappler: whether TensorFlow may optimise the graph of a session. What it takes for a large
-        graph is wasted if only a few answers are wanted.
+      grappler: whether TensorFlow may optimise the graph. What it takes for a large one is wasted
+        if only a few answers are wanted.
       in_session: whether it runs in a C++ session, as in a server, or in TensorFlow's Python
         functions. None: models of the TF1 format in a session, because Python's loader makes an
         object for every node, several times; others in Python, where their object graph is.
 
     Attributes:
       in_session: where it runs.
+      grappler: as given.
 
     Raises:
       SavedModelError: TensorFlow can't load the model.
@@ -60,6 +62,7 @@ class Runner:
     ) -> None:
         self.directory = os.fspath(directory)
         self.tags = tags
+        self.grappler = grappler
         if in_session is None:
             in_session = prefers_session(self.directory, tags)
         self.in_session = in_session
@@ -83,7 +86,9 @@ class Runner:
         """
         if self._session is not None:
             return dict(sorted(self._bind(signature, feeds).outputs().items()))
-        results = self.function(signature)(**to_tensors(feeds))
+        function, tensors = self.function(signature), to_tensors(feeds)
+        with contextlib.nullcontext() if self.grappler else _without_grappler():
+            results = function(**tensors)
         answers: Answers = {}
         for name, value in results.items():
             parts = tf.nest.flatten(value, expand_composites=True)
@@ -173,14 +178,32 @@ def load_session(directory: str, tags: tuple[str, ...], grappler: bool) -> Sessi
     config = config_pb2.ConfigProto()
     config.CopyFrom(context.context().config)  # threads and devices, as the user set them
     if not grappler:
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-        config.graph_options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
+        _leave_graphs_alone(config)
     try:
         return Session(directory, tags, config.SerializeToString())
     except RuntimeError as error:
         raise SavedModelError(
             f"TensorFlow can't load '{directory}': {first_line(error)}"
         ) from error
+
+
+@contextlib.contextmanager
+def _without_grappler() -> Iterator[None]:
+    """Within this, functions that this thread calls for the first time run as they are written."""
+    current = context.context()
+    before = current.function_call_options
+    config = config_pb2.ConfigProto.FromString(before.config_proto_serialized)
+    _leave_graphs_alone(config)
+    current.function_call_options = context.FunctionCallOptions(before.executor_type, config)
+    try:
+        yield
+    finally:
+        current.function_call_options = before
+
+
+def _leave_graphs_alone(config: config_pb2.ConfigProto) -> None:
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
 
 
 def prefers_session(directory: str, tags: tuple[str, ...]) -> bool:

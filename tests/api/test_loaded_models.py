@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.api import fakes
-from tf_blade import Config, api, loaded_models
+from tf_blade import Config, api, loaded_models, original
 from tf_blade.errors import MismatchError
 from tf_blade.runner import Runner
 
@@ -23,6 +23,7 @@ class Memory:
     now: int = 0
     most: int = 0
     loads: list[str] = dataclasses.field(default_factory=list)
+    grappler: list[bool] = dataclasses.field(default_factory=list)  # of each load
 
 
 @pytest.fixture
@@ -35,6 +36,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
             found.most = max(found.most, found.now)
             super().__init__(directory, tags, grappler, in_session)
             found.loads.append("session" if self.in_session else "Python")
+            found.grappler.append(grappler)
 
         def close(self) -> None:
             found.now -= 1
@@ -61,12 +63,14 @@ def test_a_tf2_model_is_checked_in_python_then_timed_in_sessions(
     api.run(watched(memory, {0}), two_signatures, config=QUICK)
     # The original answers the feeds; the result is checked; both are timed.
     assert memory.loads == ["Python", "Python", "session", "session"]
+    assert memory.grappler == [False, True, True, True]
     assert memory.most == 2
 
 
 def test_a_tf1_model_is_loaded_once(tf1_model: Path, memory: Memory):
     api.run(watched(memory, {0, 1}), tf1_model, config=QUICK)
     assert memory.loads == ["session", "session"]
+    assert memory.grappler == [True, True]
 
 
 def test_a_tf1_model_that_is_not_timed_is_let_go_before_the_check(tf1_model: Path, memory: Memory):
@@ -102,6 +106,16 @@ def test_signatures_for_sessions_and_for_python_are_timed_one_after_the_other(
 def test_a_random_model_is_never_loaded_more_than_twice(random_model: Path, memory: Memory):
     api.run(watched(memory, {0}), random_model, config=QUICK)
     assert memory.most == 2
+
+
+def test_a_model_with_state_that_only_python_runs_is_timed_with_grappler(
+    stateful: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(original, "why_not_servable", lambda *_: "it can't be fed")
+    api.run(watched(memory, {0}), stateful, config=QUICK)
+    # To plan feeds, to check both, and the original once more to be timed.
+    assert memory.loads == ["Python"] * 4
+    assert memory.grappler == [False, False, True, True]
 
 
 def test_every_copy_is_let_go_after_an_error(stateful: Path, two_signatures: Path, memory: Memory):

@@ -45,6 +45,23 @@ def test_a_tf1_model_answers_as_with_tensorflows_own_loader(folder, feeds):
             np.testing.assert_array_equal(value, expected[name].numpy())
 
 
+def test_without_grappler_a_function_runs_as_it_is_written(tmp_path):
+    class ShapeOfWhatFails(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([3], tf.float32, "x")])
+        def serve(self, x):
+            # Grappler knows the shape, and drops the op that fails.
+            return {"shape": tf.raw_ops.Shape(input=tf.gather(x, [7]))}
+
+    module, feeds = ShapeOfWhatFails(), {"x": np.zeros(3, np.float32)}
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.serve)
+    with_grappler = Runner(tmp_path / "model", ("serve",))
+    assert with_grappler.run("serving_default", feeds)["shape"] == [1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="7 is not in"):
+        Runner(tmp_path / "model", ("serve",), grappler=False).run("serving_default", feeds)
+    again = Runner(tmp_path / "model", ("serve",))
+    assert again.run("serving_default", feeds)["shape"] == [1]
+
+
 def test_an_unknown_signature_is_named(folder, feeds):
     with pytest.raises(SignatureError, match=r"no signature 'nope' \(has: serving_default\)"):
         Runner(folder, ("serve",)).run("nope", feeds)
