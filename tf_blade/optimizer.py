@@ -10,7 +10,7 @@ from functools import partial
 
 from tf_blade import saved_model
 from tf_blade.backends.cpu import executables
-from tf_blade.backends.cpu.clusters import LoweredCluster, lower_cluster, supports
+from tf_blade.backends.cpu.clusters import LoweredCluster, supports
 from tf_blade.backends.cpu.lookups import (
     RaisedGraph,
     RaisedLookup,
@@ -27,8 +27,6 @@ from tf_blade.clustering import (
     split_out,
 )
 from tf_blade.compiler.build import Built
-from tf_blade.compiler.fuse import Plan
-from tf_blade.compiler.ir.program import Op
 from tf_blade.config import Config
 from tf_blade.dump.write import DumpWriter
 from tf_blade.errors import CompileError, UnsupportedError
@@ -88,18 +86,19 @@ def optimize_saved_model(
     budget = FreezeBudget(per_variable=config.freeze_threshold_bytes if config.freeze else 0)
     vocabularies: dict[int, Vocabularies] = {}  # by MetaGraph
     work: list[_Work] = []
-    for i, region in enumerate(regions):
-        progress("find clusters", i, len(regions))
-        if _is_gone(region, work, regions[i + 1 :]):
-            continue
-        if id(region.meta) not in vocabularies:
-            vocabularies[id(region.meta)] = Vocabularies(region.meta, source_dir)
-        first = sum(item.clusters_found for item in work), sum(len(item.lookups) for item in work)
-        work.append(
-            _Work.start(region, budget, vocabularies[id(region.meta)], config, first, dump, steps)
-        )
-    sources = [source for item in work for source in item.sources()]
-    compiled = executables.compile_sources(sources, config, progress)
+    with executables.Compilation(config, dump) as compilation:
+        for i, region in enumerate(regions):
+            progress("find clusters", i, len(regions))
+            if _is_gone(region, work, regions[i + 1 :]):
+                continue
+            if id(region.meta) not in vocabularies:
+                vocabularies[id(region.meta)] = Vocabularies(region.meta, source_dir)
+            contents = vocabularies[id(region.meta)]
+            first = sum(w.clusters_found for w in work), sum(len(w.lookups) for w in work)
+            work.append(
+                _Work.start(region, budget, contents, config, first, compilation, dump, steps)
+            )
+        compiled = compilation.finish(progress)
     report = Report(
         compiler=compiled.compiler,
         cpu_targets=list(config.cpu_targets),
@@ -150,10 +149,12 @@ class _Work:
         vocabularies: Vocabularies,
         config: Config,
         first: tuple[int, int],
+        compilation: executables.Compilation,
         dump: DumpWriter | None,
         steps: Steps | None,
     ) -> _Work:
-        """Runs the graph passes, raises lookups, finds clusters and lowers them.
+        """Runs the graph passes, raises lookups, finds clusters, lowers them, and has their kernels
+        compiled.
 
         Clusters and lookups are numbered from `first`.
         """
@@ -178,8 +179,10 @@ class _Work:
         graph = raised.graph
         columns = [ColumnReport(c.name, c.kind, c.fused, c.reason) for c in raised.columns]
         work = cls(region, len(original), graph, types, raised.lookups, columns)
-        if dump is not None:
-            for lookup in work.lookups:
+        for lookup in work.lookups:
+            if lookup.source:
+                compilation.start(lookup.source)
+            if dump is not None:
                 nodes = graph.library[lookup.call.fallback]
                 dump.lookup(lookup.call, nodes, lookup.source)
         graph, work.loops = wrap_loops(graph, types, context)
@@ -197,20 +200,15 @@ class _Work:
         todo = clusters[::-1]
         while todo:
             cluster = todo.pop()
-            pieces = work._lower(cluster, dump)
+            pieces = work._lower(cluster, compilation)
             todo.extend(reversed(pieces))
         return work
 
-    def sources(self) -> list[str]:
-        """What is to be compiled."""
-        found = [lookup.source for lookup in self.lookups if lookup.source]
-        return found + [lowered.source for lowered in self.lowered]
-
-    def _lower(self, cluster: Cluster, dump: DumpWriter | None) -> list[Cluster]:
+    def _lower(self, cluster: Cluster, compilation: executables.Compilation) -> list[Cluster]:
         """Lowers a cluster; if a node refuses, returns what is left without it."""
         outlined = outline(self.graph, self.types, cluster)
         try:
-            self.lowered.append(lower_cluster(outlined, self.types, dump))
+            self.lowered.append(compilation.lower(outlined, self.types))
             return []
         except UnsupportedError as error:
             if error.node not in cluster.members:
@@ -231,7 +229,7 @@ class _Work:
         ops = {node.name: node.op for node in self.graph}
         described = {c.name: self._describe(c) for c in self.lowered}
         for lowered in self.lowered:
-            result = compiled.results[lowered.source]
+            result = compiled.of(lowered)
             if isinstance(result, CompileError):
                 self._leave_out(lowered.outlined.cluster, f"did not compile: {result}")
                 continue
@@ -301,8 +299,8 @@ class _Work:
             ops=dict(Counter(self.graph.nodes[name].op for name in members)),
             inputs=[text(ref) for ref in outlined.inputs],
             outputs=[text(ref) for ref in outlined.outputs],
-            kernels=_kernels(lowered.plan),
-            gemms=sum(op.kind == "dot_general" for op in lowered.program.ops),
+            kernels=[KernelReport(k.name, k.kind, k.nodes) for k in lowered.kernels],
+            gemms=lowered.gemms,
         )
 
 
@@ -320,17 +318,3 @@ def _reads_held(graph: Graph, context: PassContext) -> bool:
 
 def _support(node: Node, *, graph: Graph, types: Types) -> str | None:
     return supports(node, graph, types)
-
-
-def _kernels(plan: Plan) -> list[KernelReport]:
-    return [
-        KernelReport(group.name, group.kind, nodes=_sources(plan.ops(group)))
-        for group in plan.groups
-    ]
-
-
-def _sources(ops: Sequence[Op]) -> list[str]:
-    names: dict[str, None] = {}
-    for op in ops:
-        names.update(dict.fromkeys(part for part in op.source.split(", ") if part))
-    return list(names)

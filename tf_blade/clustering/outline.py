@@ -28,6 +28,7 @@ class Outlined:
       constant_inputs: indices of the inputs that are constants too large to be copied.
       uses: for each input one place that reads it, as (member, input index).
       literals: names of the constants that were copied.
+      content: a hash of what it computes; names of nodes don't count, those of functions do.
     """
 
     cluster: Cluster
@@ -37,6 +38,7 @@ class Outlined:
     constant_inputs: list[int]
     uses: list[tuple[str, int]] = field(repr=False)
     literals: list[str] = field(repr=False)
+    content: str = field(repr=False)
 
 
 def outline(graph: Graph, types: Types, cluster: Cluster, name: str | None = None) -> Outlined:
@@ -59,8 +61,9 @@ def outline(graph: Graph, types: Types, cluster: Cluster, name: str | None = Non
     dtypes = [dtype_of(graph, types, ref) for ref in inputs]
     results = [dtype_of(graph, types, ref) for ref in cluster.outputs]
     copies = [_copy_without_context(node, arg_of) for node in walk.nodes]
+    content = _content_hash(copies, arg_of, dtypes, cluster.outputs)
     if name is None:
-        name = f"blade_fallback_{_content_hash(copies, arg_of, dtypes, cluster.outputs)}"
+        name = f"blade_fallback_{content[:16]}"
     function = Graph.new_function(
         name,
         graph.library,
@@ -79,6 +82,7 @@ def outline(graph: Graph, types: Types, cluster: Cluster, name: str | None = Non
         [i for i, ref in enumerate(inputs) if graph.nodes[ref.node].op == "Const"],
         list(walk.inputs.values()),
         [node.name for node in walk.nodes if node.op == "Const"],
+        content,
     )
 
 
@@ -153,4 +157,4 @@ def _content_hash(
             add(key, node.attrs[key].SerializeToString(deterministic=True))
     for ref in outputs:
         add(number[ref.node], ref.index)
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()

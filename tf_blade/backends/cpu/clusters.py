@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from tf_blade.clustering import Outlined
+from tf_blade.compiler.build import Built
 from tf_blade.compiler.emit import emit
 from tf_blade.compiler.fuse import Plan, plan
-from tf_blade.compiler.ir.program import Program
+from tf_blade.compiler.ir.program import Op, Program
 from tf_blade.compiler.ir.verifier import verify
 from tf_blade.compiler.lower import lower_graph, supports
 from tf_blade.compiler.rewrite import RewriteLog, rewrite
@@ -20,7 +21,24 @@ from tf_blade.graph.graph import Graph, TensorRef
 from tf_blade.graph.shapes import Types
 from tf_blade.steps import Steps
 
-__all__ = ["Compiled", "LoweredCluster", "compile_function", "lower_cluster", "supports"]
+__all__ = [
+    "Compiled",
+    "Kernel",
+    "LoweredCluster",
+    "compile_function",
+    "function_types",
+    "lower_cluster",
+    "supports",
+]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of an executable: its name and kind, and the TensorFlow nodes it computes."""
+
+    name: str
+    kind: str
+    nodes: list[str]
 
 
 @dataclass(frozen=True)
@@ -29,15 +47,19 @@ class LoweredCluster:
 
     Attributes:
       outlined: the cluster as a TensorFlow function.
-      program: what it computes, after the rewrites.
-      plan: which kernels the program becomes.
-      source: their C++ source.
+      kernels: what its program becomes, in launch order.
+      gemms: how many of them are matrix products.
+      source: their C++ source; "" where the executable is known.
+      key: under which it can be remembered (`known_clusters.py`), "" if it can't be.
+      executable: where it is known.
     """
 
     outlined: Outlined
-    program: Program
-    plan: Plan
-    source: str
+    kernels: list[Kernel]
+    gemms: int
+    source: str = ""
+    key: str = ""
+    executable: Built | None = None
 
     @property
     def name(self) -> str:
@@ -65,11 +87,10 @@ def lower_cluster(
 
     Raises: UnsupportedError, naming the node, for what has no lowering.
     """
-    own = _function_types(outlined, types)
+    own = function_types(outlined, types)
     name, constants = outlined.cluster.name, outlined.constant_inputs
     if dump is None:
-        made = compile_function(outlined.function, own, name, constants)
-        return LoweredCluster(outlined, made.program, made.plan, made.source)
+        return _described(outlined, compile_function(outlined.function, own, name, constants))
     writer, steps = dump.cluster(outlined, own), Steps()
     try:
         made = compile_function(outlined.function, own, name, constants, steps, writer.write)
@@ -77,7 +98,23 @@ def lower_cluster(
         writer.discard()  # what is left of it will be other clusters
         raise
     writer.steps(steps)
-    return LoweredCluster(outlined, made.program, made.plan, made.source)
+    return _described(outlined, made)
+
+
+def _described(outlined: Outlined, made: Compiled) -> LoweredCluster:
+    kernels = [
+        Kernel(group.name, group.kind, _sources(made.plan.ops(group))) for group in made.plan.groups
+    ]
+    gemms = sum(op.kind == "dot_general" for op in made.program.ops)
+    return LoweredCluster(outlined, kernels, gemms, made.source)
+
+
+def _sources(ops: Sequence[Op]) -> list[str]:
+    """Names of the nodes that the ops came from."""
+    names: dict[str, None] = {}
+    for op in ops:
+        names.update(dict.fromkeys(part for part in op.source.split(", ") if part))
+    return list(names)
 
 
 def compile_function(
@@ -120,7 +157,7 @@ def _nowhere(name: str, content: object) -> None:
     """Drops the text of a stage."""
 
 
-def _function_types(outlined: Outlined, types: Types) -> Types:
+def function_types(outlined: Outlined, types: Types) -> Types:
     """Types of the function's tensors: its nodes keep their names, its arguments are the inputs."""
     function = outlined.function
     found: Types = {}

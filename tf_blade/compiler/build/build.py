@@ -10,10 +10,11 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tf_blade.compiler.build.cache import Cache
 from tf_blade.compiler.build.compiler import Compiler
@@ -25,6 +26,7 @@ from tf_blade.errors import CompileError
 # A compiler that takes longer is given up on; the cluster then stays in TensorFlow.
 TIMEOUT_SECONDS = 600.0
 _POLL_SECONDS = 0.1
+_Map = Callable[..., Iterable[Any]]  # as the built-in map
 
 
 @dataclass(frozen=True)
@@ -59,17 +61,74 @@ def build(
 
     Returns: for each source the executable, or the error (not raised) that kept it from compiling.
     """
-    builder = _Builder(compiler, tuple(t for t in ISAS if t in targets), tuple(extra_flags))
-    cache = Cache(Path(cache_dir)) if cache_dir is not None else None
-    results: list[Built | CompileError | None] = [None] * len(sources)
-    done = 0
-    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        futures = {pool.submit(_one, builder, cache, s): i for i, s in enumerate(sources)}
-        for future in as_completed(futures):
-            results[futures[future]] = future.result()
-            done += 1
-            progress(done, len(sources))
-    return [r for r in results if r is not None]
+    with Builds(compiler, targets, cache_dir, jobs, extra_flags) as builds:
+        for source in sources:
+            builds.start(source)
+        results = builds.results(progress)
+    return [results[source] for source in sources]
+
+
+class Builds:
+    """Sources being compiled, several at a time, while the caller goes on.
+
+    with Builds(compiler, targets, cache_dir, jobs) as builds:
+        builds.start(source)
+        …
+        results = builds.results()
+
+    What still runs when the block is left by an exception is ended. Arguments are those of `build`.
+    """
+
+    def __init__(
+        self,
+        compiler: Compiler,
+        targets: Sequence[str],
+        cache_dir: Path | None,
+        jobs: int = 1,
+        extra_flags: Sequence[str] = (),
+    ) -> None:
+        self._stop = threading.Event()
+        targets = tuple(t for t in ISAS if t in targets)
+        self._builder = _Builder(compiler, targets, tuple(extra_flags), self._stop, jobs)
+        self._cache = Cache(Path(cache_dir)) if cache_dir is not None else None
+        # One source may keep all compilers busy, or each of several sources one.
+        self._sources = ThreadPoolExecutor(max(1, jobs))
+        self._pieces = ThreadPoolExecutor(max(1, jobs) * len(targets))
+        self._futures: dict[str, Future[Built | CompileError]] = {}
+
+    def __enter__(self) -> Builds:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:
+            self._stop.set()
+        self._sources.shutdown(cancel_futures=True)
+        self._pieces.shutdown()
+
+    def key(self, source: str) -> str:
+        """A hash of everything that the executable of a source depends on."""
+        return self._builder.key(source)
+
+    def cached(self, key: str) -> Built | None:
+        """The executable of that key, if it was made before and kept."""
+        found = self._cache.get(key) if self._cache is not None else None
+        return Built(found, 0.0, cached=True) if found is not None else None
+
+    def start(self, source: str) -> None:
+        """Has a source compiled, once however often it is asked for."""
+        if source not in self._futures:
+            self._futures[source] = self._sources.submit(self._compile, source)
+
+    def results(
+        self, progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> dict[str, Built | CompileError]:
+        """Waits for all that was started; what became of each source."""
+        for done, _ in enumerate(as_completed(self._futures.values()), 1):
+            progress(done, len(self._futures))
+        return {source: future.result() for source, future in self._futures.items()}
+
+    def _compile(self, source: str) -> Built | CompileError:
+        return _one(self._builder, self._cache, source, self._pieces.map)
 
 
 def build_one(
@@ -85,14 +144,16 @@ def build_one(
     return _one(builder, Cache(cache_dir), source)
 
 
-def _one(builder: _Builder, cache: Cache | None, source: str) -> Built | CompileError:
+def _one(
+    builder: _Builder, cache: Cache | None, source: str, each: _Map = map
+) -> Built | CompileError:
     key = builder.key(source)
     found = cache.get(key) if cache is not None else None
     if found is not None:
         return Built(found, 0.0, cached=True)
     start = time.perf_counter()
     try:
-        executable = builder.make(source)
+        executable = builder.make(source, each)
     except CompileError as error:
         return error
     if cache is not None:
@@ -106,14 +167,17 @@ class _Builder:
         compiler: Compiler,
         targets: tuple[str, ...],
         extra: tuple[str, ...],
-        stop: threading.Event | None = None,
+        stop: threading.Event,
+        jobs: int = 1,
     ) -> None:
+        """Setting `stop` ends the compilers that run, `jobs` at once at most."""
         if not targets:
             raise CompileError("no CPU target to compile for")
         self.compiler = compiler
         self.targets = targets
         self.extra = extra
         self.stop = stop
+        self.slots = threading.BoundedSemaphore(max(1, jobs))
 
     def key(self, source: str) -> str:
         """A hash of everything that the executable depends on."""
@@ -127,15 +191,29 @@ class _Builder:
         link = self.compiler.link_command(self.targets[0], [], "")
         return [*(flag for command in commands for flag in command), *link, *self.extra]
 
-    def make(self, source: str) -> bytes:
-        """The container. Raises CompileError with the compiler's first message."""
+    def make(self, source: str, each: _Map = map) -> bytes:
+        """The container. Raises CompileError with the compiler's first message.
+
+        Args:
+          each: calls a function for each target; several at once if it has threads for it.
+        """
         with tempfile.TemporaryDirectory(prefix="tf-blade-") as folder:
             path = os.path.join(folder, "kernels.cc")
             Path(path).write_text(source)
             objects = [os.path.join(folder, f"{isa_symbol(t)}.o") for t in self.targets]
-            for target, output in zip(self.targets, objects, strict=True):
+
+            def compile_for(target: str, output: str) -> CompileError | None:
                 run = f"BLADE_RUN=blade_run_{isa_symbol(target)}"
-                self._run(self.compiler.compile_command(target, path, output, run), folder)
+                try:
+                    self._run(self.compiler.compile_command(target, path, output, run), folder)
+                except CompileError as error:
+                    return error
+                return None
+
+            # None may still write into the folder when it goes.
+            errors = list(each(compile_for, self.targets, objects))
+            for error in filter(None, errors):
+                raise error
             table = os.path.join(folder, "table.o")
             has = [f"BLADE_HAS_{isa_symbol(t)}" for t in self.targets]
             # The table runs before the processor is known: compile it for the plainest target.
@@ -151,14 +229,17 @@ class _Builder:
 
     def _run(self, command: list[str], folder: str) -> None:
         try:
-            with subprocess.Popen(
-                [*command, *self.extra],
-                cwd=folder,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                start_new_session=self.stop is not None,  # it has children of its own
-            ) as process:
+            with (
+                self.slots,
+                subprocess.Popen(
+                    [*command, *self.extra],
+                    cwd=folder,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    start_new_session=True,  # it has children of its own
+                ) as process,
+            ):
                 messages = self._wait(process)
         except OSError as error:
             raise CompileError(f"{self.compiler.name} can't be run: {error.strerror}") from error
@@ -172,12 +253,10 @@ class _Builder:
             try:
                 return process.communicate(timeout=_POLL_SECONDS)[1]
             except subprocess.TimeoutExpired:
-                stopped = self.stop is not None and self.stop.is_set()
+                stopped = self.stop.is_set()
                 if not stopped and time.monotonic() < deadline:
                     continue
-                if self.stop is not None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
                 reason = "was stopped" if stopped else f"took more than {TIMEOUT_SECONDS:.0f} s"
                 raise CompileError(f"{self.compiler.name} {reason}") from None
 

@@ -1,4 +1,5 @@
-"""The kernel cache: executables by the hash of everything that they are made from.
+"""The kernel cache: executables, and what is known of them, by the hash of all that they are made
+from.
 
 Any number of processes may use one folder at once: entries are written under a temporary name and
 renamed. An entry that can't be read back whole counts as missing and is made again.
@@ -9,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
-from tf_blade.compiler.build.container import ContainerError, unpack
+from tf_blade.compiler.build.container import unpack
 
 MAX_BYTES = 1 << 30
 # The cache is swept when it has grown past its limit, down to this share of it.
@@ -19,31 +21,42 @@ _SWEEP_TO = 0.8
 
 
 class Cache:
-    """A folder of executables. Problems with the folder (full disk, no permission) lose the
-    caching, never the executable.
+    """A folder of entries of one kind. Problems with the folder (full disk, no permission) lose the
+    caching, never the entry.
 
     Args:
-      folder: made when the first entry is written.
-      max_bytes: the least recently used entries go when the folder holds more.
+      folder: made when the first entry is written. Caches of several kinds may share it.
+      max_bytes: the least recently used entries go when the folder holds more, of all kinds.
+      suffix: of the files of this kind.
+      check: raises ValueError for bytes that are no entry of this kind, or a damaged one.
     """
 
-    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        max_bytes: int = MAX_BYTES,
+        *,
+        suffix: str = "blade",
+        check: Callable[[bytes], object] = unpack,
+    ) -> None:
         self._folder = folder
         self._max_bytes = max_bytes
+        self._suffix = suffix
+        self._check = check
 
     def _path(self, key: str) -> Path:
-        return self._folder / key[:2] / f"{key}.blade"
+        return self._folder / key[:2] / f"{key}.{self._suffix}"
 
     def get(self, key: str) -> bytes | None:
-        """The executable stored under `key`, checked; None when there is none."""
+        """The entry stored under `key`, checked; None when there is none."""
         path = self._path(key)
         try:
             data = path.read_bytes()
         except OSError:
             return None
         try:
-            unpack(data)
-        except ContainerError:
+            self._check(data)
+        except ValueError:
             with contextlib.suppress(OSError):
                 path.unlink()
             return None
@@ -52,7 +65,7 @@ class Cache:
         return data
 
     def put(self, key: str, data: bytes) -> None:
-        """Stores an executable; readers see all of it or nothing."""
+        """Stores an entry; readers see all of it or nothing."""
         path = self._path(key)
         temporary = ""
         try:
