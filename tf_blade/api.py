@@ -15,7 +15,7 @@ from tf_blade import library, machine
 from tf_blade.check import FeedPlan, check, excuse_random_outputs, plan_feeds
 from tf_blade.config import Config
 from tf_blade.errors import ConfigError, InputError, MismatchError
-from tf_blade.garbage import give_back, rarely_collected
+from tf_blade.garbage import give_back, rarely_collected, spared
 from tf_blade.inputs import FeedSet, read_inputs
 from tf_blade.just_in_time.switch import SWITCH
 from tf_blade.latency import ServingError, measure_latency
@@ -141,7 +141,7 @@ def run(
     target = Path(output_dir) if output_dir is not None else None
     if target is not None and not isinstance(saved_model, str | os.PathLike):
         check_output(target, None, overwrite)  # before a long save
-    with open_source(saved_model) as source, rarely_collected():
+    with open_source(saved_model) as source, rarely_collected(), spared():
         if target is not None:
             check_output(target, None if source.temporary else source.directory, overwrite)
         job = _prepare(driver, source, config, signatures, progress)

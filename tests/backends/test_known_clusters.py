@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,11 +130,15 @@ def test_another_cluster_is_lowered_itself(lowerings: Lowerings, change: str):
         np.testing.assert_allclose(lowerings.answer(x), original.run("y:0", {"x:0": x}), rtol=1e-5)
 
 
+def dense(w: np.ndarray, h: Any) -> Any:
+    return tf.matmul(h, w) + 1.0
+
+
 def test_a_large_constant_is_an_input_and_may_change(lowerings: Lowerings):
     rng = np.random.default_rng(0)
     weights = [rng.standard_normal((2, 400)).astype(np.float32) for _ in range(2)]
     for number, w in enumerate(weights):
-        count, _ = lowerings.of(tanh_then(lambda h, w=w: tf.matmul(h, w) + 1.0))
+        count, _ = lowerings.of(tanh_then(partial(dense, w)))
         assert count == (1 if number == 0 else 0)
         np.testing.assert_allclose(lowerings.answer(X), np.tanh(X) @ w + 1, rtol=1e-4, atol=1e-5)
 
