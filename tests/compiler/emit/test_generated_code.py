@@ -12,6 +12,7 @@ from tests.compiler.ctypes_host import CtypesHost
 from tests.compiler.emit.programs import EXAMPLES, Example
 from tf_blade import machine
 from tf_blade.compiler import compile_program
+from tf_blade.compiler.emit import MANY_KERNELS
 from tf_blade.compiler.ir.interpreter import Refused, run
 from tf_blade.compiler.ir.program import Program
 
@@ -69,6 +70,32 @@ def test_long_column_sums_keep_their_accuracy():
     x = np.full((1_000_000, 5), 0.1, np.float32)
     total, _ = host.run([x], [v.type.dtype for v in program.results])
     np.testing.assert_allclose(total, x.sum(0, dtype=np.float64), rtol=5e-6)
+
+
+def test_a_run_function_of_many_kernels_is_optimised_little_and_right():
+    count = MANY_KERNELS + 1
+    products = "\n".join(
+        f"%{i + 1}: f32[a, 4] = dot_general(%{i}, %w, transpose_a=false, "
+        "transpose_b=false, activation=none)"
+        for i in range(count)
+    )
+    example = Example(
+        "many_kernels",
+        f"(%x: f32[a, 4], %w: f32[4, 4]) -> (%{count + 1})",
+        f"""%0: f32[a, 4] = tanh(%x)
+        {products}
+        %{count + 1}: f32[a, 4] = exp(%{count})""",
+    )
+    program = example.program()
+    source = compile_program(program)
+    assert 'optimize("O1")' in source
+    assert 'optimize("O1")' not in compile_program(EXAMPLES[0].program())
+    (host,) = compile_batch([source])
+    rng = np.random.default_rng(0)
+    turn, _ = np.linalg.qr(rng.standard_normal((4, 4)))
+    for rows in (0, 1, 5):
+        inputs = [rng.standard_normal((rows, 4)).astype(np.float32), turn.astype(np.float32)]
+        compare(program, inputs, host.run(inputs, [v.type.dtype for v in program.results]))
 
 
 def test_an_index_out_of_range_refuses_the_run():
