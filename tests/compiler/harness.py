@@ -33,6 +33,7 @@ from tf_blade.graph.shapes import infer_types
 class Prepared:
     case: Case
     concrete: Any  # the traced function, with unknown sizes of named dims
+    plain: Any  # what TensorFlow runs: the same, but for ops without kernels
     program: Program
 
 
@@ -42,7 +43,8 @@ def prepare(case: Case) -> Prepared:
     concrete = trace(case.function, case.args)
     program = lower_concrete(concrete, case.name)
     verify(program)
-    return Prepared(case, concrete, program)
+    plain = trace(case.plain, case.args) if case.plain is not None else concrete
+    return Prepared(case, concrete, plain, program)
 
 
 def trace(function: Any, args: Sequence[Arg]) -> Any:
@@ -85,7 +87,7 @@ def draw_inputs(case: Case, dims: Mapping[str, int], seed: int) -> list[np.ndarr
 def reference(prepared: Prepared, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
     """TensorFlow's results; None when it reports an error for these inputs."""
     try:
-        results = prepared.concrete(*(tf.constant(x) for x in inputs))
+        results = prepared.plain(*(tf.constant(x) for x in inputs))
     except (tf.errors.InvalidArgumentError, tf.errors.InternalError):
         return None
     return [x.numpy() for x in tf.nest.flatten(results)]

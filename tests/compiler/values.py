@@ -32,6 +32,7 @@ class Case:
     Attributes:
       name: unique; op, dtype and form.
       function: of tensors, one for each of args; returns a tensor or a list of tensors.
+      plain: what to compare with, if TensorFlow's CPU kernels don't cover `function` itself.
       ulps: allowed error of floats, in units of the last place of TensorFlow's answer.
       relative, absolute: allowed error beyond that.
       sizes: from what each named dim is drawn.
@@ -46,6 +47,7 @@ class Case:
     relative: float = 0
     absolute: float = 0
     sizes: Sequence[int] = (0, 1, 2, 3, 5, 8, 17)
+    plain: Callable[..., Any] | None = None
     assumes: Callable[[Dims, Sequence[np.ndarray]], bool] = lambda dims, arrays: True
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 from tests.compiler.cases import (
     convolutions,
     elementwise,
+    fused,
     gradients,
     halves,
     images,
@@ -35,6 +36,7 @@ _FAMILIES = (
     images,
     convolutions,
     gradients,
+    fused,
 )
 _FULL = [case for family in _FAMILIES for case in family.cases()]
 _ALL = [*_FULL, *halves.cases(_FULL)]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import op_def_library
 
 from tests.compiler.cases.raw import raw
 from tests.compiler.values import Arg, Case, NamedShape, anything, between, finite
@@ -20,7 +19,6 @@ def cases() -> Iterator[Case]:
     yield from _matmuls()
     yield from _einsums()
     yield from _layers()
-    yield from _fused()
 
 
 def _activations() -> Iterator[Case]:
@@ -107,36 +105,6 @@ def _einsums() -> Iterator[Case]:
             tuple(Arg("f32", dims, finite) for dims in shapes),
             relative=1e-5,
             absolute=1e-5,
-        )
-
-
-def _internal(op: str, **attrs: Any) -> Any:
-    """A function of the inputs of an op that only Grappler makes."""
-
-    def call(**inputs: Any) -> Any:
-        return op_def_library.apply_op(op, name="fused", **inputs, **attrs)
-
-    return call
-
-
-def _fused() -> Iterator[Case]:
-    x, y, bias = (Arg("f32", dims, finite) for dims in (("n", "k"), ("k", 4), (4,)))
-    for activation in ("Relu", "Relu6", "Elu", "LeakyRelu", "Tanh", "Sigmoid", None):
-        matmul = _internal(
-            "_FusedMatMul",
-            fused_ops=["BiasAdd", *([activation] if activation else [])],
-            leakyrelu_alpha=0.3,
-            transpose_a=False,
-            transpose_b=False,
-            epsilon=0.0,
-        )
-        yield Case(
-            f"_FusedMatMul.{activation}",
-            lambda a, b, c, op=matmul: op(a=a, b=b, args=[c]),
-            (x, y, bias),
-            relative=1e-5,
-            absolute=1e-5,
-            assumes=lambda dims, arrays: dims["k"] > 0,
         )
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tf_blade.compiler.ir.builder import Builder
 from tf_blade.compiler.ir.dims import Shape
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.lower.elementwise import number
-from tf_blade.compiler.lower.matmul import matmul
 from tf_blade.compiler.lower.registry import FLOATS, NUMBERS, lower
 from tf_blade.errors import UnsupportedError
 
@@ -136,48 +133,22 @@ def fused_batch_norm_v3(
     if x.type.dtype is not scale.type.dtype:
         raise UnsupportedError("x and scale have different dtypes", b.source)
     axis = channel_axis(data_format, x.type.rank)
+    return [normalised(b, x, scale, offset, mean, variance, axis, epsilon), mean, variance]
+
+
+def normalised(
+    b: Builder,
+    x: Value,
+    scale: Value,
+    offset: Value,
+    mean: Value,
+    variance: Value,
+    axis: int,
+    epsilon: float,
+) -> Value:
+    """(x - mean) / sqrt(variance + epsilon) scale + offset, all vectors along one dim of x."""
     # The factor is computed once a channel.
     factor = b.mul(scale, b.unary("rsqrt", b.add(variance, number(b, epsilon, variance))))
     centred = b.sub(x, _along_channels(b, mean, x.type.shape, axis))
     scaled = b.mul(centred, _along_channels(b, factor, x.type.shape, axis))
-    y = b.add(scaled, _along_channels(b, offset, x.type.shape, axis))
-    return [y, mean, variance]
-
-
-# What Grappler fuses into a matrix product.
-_FUSED_ACTIVATIONS: dict[str, Callable[[Builder, Value], Value]] = {
-    "Relu": relu,
-    "Relu6": relu6,
-    "Elu": elu,
-    "Tanh": lambda b, x: b.unary("tanh", x),
-    "Sigmoid": lambda b, x: b.unary("logistic", x),
-}
-
-
-@lower("_FusedMatMul", dtypes=FLOATS, ignores=["epsilon"])
-def fused_mat_mul(
-    b: Builder,
-    x: Value,
-    y: Value,
-    *args: Value,
-    transpose_a: bool,
-    transpose_b: bool,
-    fused_ops: tuple[str, ...],
-    leakyrelu_alpha: float,
-) -> Value:
-    """The product of two matrices, plus a bias along the last dim, then an activation."""
-    bias, activations = fused_ops[:1], fused_ops[1:]
-    known = {"LeakyRelu", *_FUSED_ACTIVATIONS}
-    if len(args) != 1 or bias != ("BiasAdd",) or set(activations) - known:
-        raise UnsupportedError(f"{', '.join(fused_ops)} fused into it", b.source)
-    # TensorFlow leaves out the bias of an empty sum of products.
-    inner = b.shape(x)[0 if transpose_a else 1]
-    b.require_le(1, inner, "there is something to sum up")
-    product = matmul(b, x, y, transpose_a=transpose_a, transpose_b=transpose_b)
-    product = bias_add_v1(b, product, args[0])
-    for name in activations:
-        if name == "LeakyRelu":
-            product = leaky_relu(b, product, alpha=leakyrelu_alpha)
-        else:
-            product = _FUSED_ACTIVATIONS[name](b, product)
-    return product
+    return b.add(scaled, _along_channels(b, offset, x.type.shape, axis))
