@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
@@ -40,6 +40,7 @@ def cases() -> Iterator[Case]:
     yield from _depthwise()
     yield from _transposed()
     yield from _layers()
+    yield from _dilated_by_blocks()
 
 
 def _attrs(name: str) -> dict[str, object]:
@@ -204,3 +205,56 @@ def _layers() -> Iterator[Case]:
         absolute=1e-5,
         sizes=SIDES,
     )
+
+
+def _dilated_by_blocks() -> Iterator[Case]:
+    """SpaceToBatchND, a convolution, BatchToSpaceND: how many models write dilated ones."""
+
+    def images(x: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
+        return tf.nn.conv2d(x, filters, [1, 1, 1, 1], "VALID")
+
+    def channels(x: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
+        return tf.nn.depthwise_conv2d(x, filters, [1, 1, 1, 1], "VALID")
+
+    def sequences(x: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
+        return tf.nn.conv1d(x, filters, 1, "VALID")
+
+    def biased(x: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
+        return tf.nn.relu(tf.nn.bias_add(images(x, filters), [0.5, -1.0, 2.0, 0.0]))
+
+    forms: dict[str, tuple[Callable[..., tf.Tensor], NamedShape, NamedShape, Sequence[int]]] = {
+        "images": (images, ("n", 13, 11, 3), (3, 2, 3, 4), (2, 3)),
+        "any_image": (images, ("n", "h", 14, 3), (3, 3, 3, 4), (3, 2)),
+        "rows_only": (images, ("n", "h", 6, 3), (2, 3, 3, 4), (2, 1)),
+        "layer": (biased, ("n", 13, "h", 3), (2, 2, 3, 4), (3, 4)),
+        "channels": (channels, ("n", "h", 9, 5), (3, 2, 5, 2), (2, 2)),
+        "sequence": (sequences, ("n", 20, 3), (3, 3, 5), (4,)),
+        "any_sequence": (sequences, ("n", "h", 3), (3, 3, 5), (3,)),
+    }
+    for name, (convolve, x, filters, rates) in forms.items():
+        for padding in ("SAME", "VALID"):
+
+            def dilated(
+                x: tf.Tensor,
+                filters: tf.Tensor,
+                convolve: Callable[..., tf.Tensor] = convolve,
+                rates: Sequence[int] = rates,
+                padding: str = padding,
+            ) -> tf.Tensor:
+                window = tf.constant(filters.shape.as_list()[: len(rates)])
+                return tf.nn.with_space_to_batch(
+                    x,
+                    list(rates),
+                    padding,
+                    lambda blocks, *_: convolve(blocks, filters),
+                    filter_shape=window,
+                )
+
+            yield Case(
+                f"BatchToSpaceND.dilated.{name}.{padding}",
+                dilated,
+                (Arg("f32", x, finite), Arg("f32", filters, finite)),
+                relative=1e-5,
+                absolute=1e-4,
+                sizes=(1, 7, 8, 12, 17),
+            )

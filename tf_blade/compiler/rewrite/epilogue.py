@@ -1,14 +1,13 @@
 """Rules that fold what surrounds a matrix product into `dot_general`, or a convolution into `conv`:
-transposes of a product's operands, a convolution's border of zeros, a bias, a relu. The library
-then does them while the tile is in registers."""
+transposes of a product's operands, a bias, a relu. The library then does them while the tile is in
+registers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tf_blade.compiler.ir.dims import simplify
 from tf_blade.compiler.ir.program import Op, Value
-from tf_blade.compiler.rewrite.rules import Decline, Match, RuleSet, op, splat, splat_of, value
+from tf_blade.compiler.rewrite.rules import Decline, Match, RuleSet, op, splat, value
 
 rules = RuleSet("epilogue")
 
@@ -89,22 +88,6 @@ def dot_with_relu_behind_reshape(m: Match) -> Value | Decline | None:
         return Decline("the product before the relu is used elsewhere")
     cut = dot_with_relu(m)
     return _reshaped(m, cut) if isinstance(cut, Value) else cut
-
-
-# conv(pad(x, 0), window) -> conv(x, window), which begins earlier
-@rules.rule(op("conv"))
-def conv_of_pad(m: Match) -> Value | Decline | None:
-    pad = m.root.operands[0].op
-    if pad is None or pad.kind != "pad":
-        return None
-    if splat_of(pad.operands[1]) != 0:
-        return Decline("the border is not of zeros")
-    low, high, attrs = pad.attrs["low"], pad.attrs["high"], m.root.attrs
-    if any(n != 0 for n in (low[0], high[0], low[-1], high[-1])):
-        return Decline("the border is around the batch or the channels")
-    sums = (simplify(a + b) for a, b in zip(attrs["low"], low[1:-1], strict=True))
-    operands = [pad.operands[0], *m.root.operands[1:]]
-    return m.make("conv", operands, **{**attrs, "low": tuple(sums)})
 
 
 def _reshaped(m: Match, product: Value) -> Value:

@@ -9,7 +9,16 @@ from itertools import count
 from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.program import Program
 from tf_blade.compiler.ir.verifier import verify
-from tf_blade.compiler.rewrite import algebra, broadcasts, epilogue, fold, layout, products, splits
+from tf_blade.compiler.rewrite import (
+    algebra,
+    broadcasts,
+    convolutions,
+    epilogue,
+    fold,
+    layout,
+    products,
+    splits,
+)
 from tf_blade.compiler.rewrite.cse import share_common
 from tf_blade.compiler.rewrite.dce import drop_dead
 from tf_blade.compiler.rewrite.hoist import hoist_products
@@ -46,6 +55,8 @@ PIPELINE: tuple[Pass, ...] = (
     # Identities, then data movement: an identity gone brings two transposes together.
     _rules(products.rules + algebra.rules),
     _rules(layout.rules),
+    # On reshapes and slices in their shortest form.
+    _rules(convolutions.rules),
     # Broadcasts sink below elementwise ops, which makes new constant subexpressions: next round.
     _rules(broadcasts.rules),
     # Then, on broadcasts from the smallest operands: they must follow into the split dims.
