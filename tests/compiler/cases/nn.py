@@ -109,17 +109,20 @@ def _einsums() -> Iterator[Case]:
 
 
 def _layers() -> Iterator[Case]:
+    formats: dict[str, NamedShape] = {"NHWC": ("n", "h", 2, 3), "NCHW": ("n", 3, "h", 2)}
     for op in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"):
-        # TensorFlow's CPU kernels have this data format only.
         channel = Arg("f32", (3,), finite)
         variance = Arg("f32", (3,), between(0.1, 4))
-        yield Case(
-            op,
-            lambda *inputs, op=op: raw(op, is_training=False)(*inputs).y,
-            (Arg("f32", ("n", "h", 2, 3), finite), channel, channel, channel, variance),
-            relative=1e-5,
-            absolute=1e-5,
-        )
+        for data_format, dims in formats.items():
+            yield Case(
+                f"{op}.{data_format}",
+                lambda *inputs, op=op, data_format=data_format: (
+                    raw(op, is_training=False, data_format=data_format)(*inputs).y
+                ),
+                (Arg("f32", dims, finite), channel, channel, channel, variance),
+                relative=1e-5,
+                absolute=1e-5,
+            )
     x = Arg("f32", ("n", "m", 8), finite)
     row = Arg("f32", (8,), finite)
     yield Case("layer_norm", _layer_norm, (x, row, row), relative=2e-5, absolute=2e-5)

@@ -130,7 +130,26 @@ def image(x: tf.Tensor) -> tf.Tensor:
     return tf.reshape(x, [-1, 8, 8, 3])
 
 
+NCHW = "data format NCHW, which TensorFlow's own CPU kernels don't take"
 REFUSALS = {
+    "convolutions of the other format": (
+        lambda x: tf.nn.conv2d(image(x), tf.ones([3, 3, 8, 2]), 1, "SAME", data_format="NCHW"),
+        NCHW,
+    ),
+    "windows of the other format": (
+        lambda x: tf.nn.max_pool2d(image(x), 2, 1, "VALID", data_format="NCHW"),
+        NCHW,
+    ),
+    "blocks of the other format": (
+        lambda x: tf.nn.depth_to_space(image(x), 2, data_format="NCHW"),
+        NCHW,
+    ),
+    "transposed convolutions of the other format": (
+        lambda x: tf.nn.conv2d_transpose(
+            image(x), tf.ones([3, 3, 2, 8]), [tf.shape(x)[0], 2, 8, 3], 1, data_format="NCHW"
+        ),
+        NCHW,
+    ),
     "a large window": (
         lambda x: tf.nn.max_pool2d(image(x), 5, 1, "VALID"),
         "a window of 25 elements: beyond 9, TensorFlow's kernel is faster",

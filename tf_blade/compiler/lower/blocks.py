@@ -9,7 +9,7 @@ from tf_blade.compiler.ir.builder import Builder
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.lower.elementwise import number
-from tf_blade.compiler.lower.operands import constant, content
+from tf_blade.compiler.lower.operands import channels_last, constant, content
 from tf_blade.compiler.lower.registry import INDICES, lower
 from tf_blade.errors import UnsupportedError
 
@@ -21,15 +21,10 @@ def _parts(b: Builder, dim: Dim, size: int) -> Dim:
     return count
 
 
-def _channels_last(b: Builder, data_format: str) -> None:
-    if data_format != "NHWC":
-        raise UnsupportedError(f"data format {data_format}", b.source)
-
-
 @lower("SpaceToDepth")
 def space_to_depth(b: Builder, x: Value, *, block_size: int, data_format: str) -> Value:
     """Blocks of an image's pixels become channels."""
-    _channels_last(b, data_format)
+    channels_last(b, data_format)
     n, h, w, c = b.shape(x)
     rows, columns = _parts(b, h, block_size), _parts(b, w, block_size)
     cut = b.reshape(x, (n, rows, block_size, columns, block_size, c))
@@ -40,7 +35,7 @@ def space_to_depth(b: Builder, x: Value, *, block_size: int, data_format: str) -
 @lower("DepthToSpace")
 def depth_to_space(b: Builder, x: Value, *, block_size: int, data_format: str) -> Value:
     """An image's channels become blocks of pixels."""
-    _channels_last(b, data_format)
+    channels_last(b, data_format)
     n, h, w, c = b.shape(x)
     depth = _parts(b, c, block_size**2)
     cut = b.reshape(x, (n, h, w, block_size, block_size, depth))

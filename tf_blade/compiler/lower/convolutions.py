@@ -11,6 +11,7 @@ from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.builder import Builder
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
+from tf_blade.compiler.lower.operands import channels_last
 from tf_blade.compiler.lower.registry import FLOATS, lower
 from tf_blade.errors import UnsupportedError
 
@@ -47,8 +48,7 @@ def _geometry(
 ) -> _Geometry:
     """From a TensorFlow op's attributes. Raises UnsupportedError for what has no lowering."""
     rank = x.type.rank
-    if not data_format.endswith("C"):
-        raise UnsupportedError(f"convolutions in data format {data_format}", b.source)
+    channels_last(b, data_format)
     window = b.shape(filters)[:-1]
     if filters.type.rank != rank or not all(isinstance(n, int) and n > 0 for n in window):
         raise UnsupportedError("a filter of unknown size", b.source)

@@ -49,3 +49,12 @@ def from_front(b: Builder, axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise UnsupportedError(f"axis {axis} is out of range for rank {rank}", b.source)
     return axis % rank
+
+
+def channels_last(b: Builder, data_format: str) -> None:
+    """Raises UnsupportedError for the NC… formats, where TensorFlow itself reports an error unless
+    it has oneDNN."""
+    if not data_format.endswith("C") or data_format.startswith("NCHW"):
+        raise UnsupportedError(
+            f"data format {data_format}, which TensorFlow's own CPU kernels don't take", b.source
+        )

@@ -26,6 +26,9 @@ stay in TensorFlow for a reason that this table doesn't hold (an axis that isn't
 unknown rank, a large window): the report names the reason of each node that was left out.
 "Integers" are all signed and unsigned ones, "floats" f32 and f64. Where f32 is, f16 and bf16 are
 too, computed in f32 and rounded after each op; their products and convolutions stay in TensorFlow.
+Convolutions, pooling and blocks
+of pixels are known channels last (NHWC, NDHWC): in the other formats TensorFlow itself reports an
+error on CPUs, unless it has oneDNN. BiasAdd and batch normalisation are known in both.
 
 `While` and `StatelessWhile` are not in the table: a loop becomes part of a cluster when the
 compiler knows all ops of its condition and its body, what it carries keeps its shape, and a counter

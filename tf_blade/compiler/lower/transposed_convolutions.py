@@ -11,6 +11,7 @@ from tf_blade.compiler.ir.builder import Builder
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.lower.elementwise import number
+from tf_blade.compiler.lower.operands import channels_last
 from tf_blade.compiler.lower.registry import FLOATS, lower
 from tf_blade.errors import UnsupportedError
 
@@ -85,7 +86,8 @@ def conv2d_backprop_input(
     result = b.content(sizes)
     if result is None or result.shape != (4,):
         raise UnsupportedError("a result of unknown size", b.source)
-    if data_format != "NHWC" or padding == "EXPLICIT" or any(n != 1 for n in dilations):
+    channels_last(b, data_format)
+    if padding == "EXPLICIT" or any(n != 1 for n in dilations):
         raise UnsupportedError("a transposed convolution of this form", b.source)
     if strides[0] != 1 or strides[-1] != 1:
         raise UnsupportedError("strides over the batch or the channels", b.source)

@@ -19,7 +19,7 @@ from tf_blade.compiler.ir.builder import Builder
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.lower.elementwise import number
-from tf_blade.compiler.lower.operands import constant
+from tf_blade.compiler.lower.operands import channels_last, constant
 from tf_blade.compiler.lower.registry import FLOATS, NUMBERS, lower
 from tf_blade.errors import UnsupportedError
 
@@ -62,8 +62,9 @@ def _window(
     """The window of an op's attributes. Raises UnsupportedError for what isn't a small window over
     the spatial dims of channels-last images with static sizes."""
     rank = x.type.rank
-    if not data_format.endswith("C") or len(sizes) != rank or len(steps) != rank:
-        raise UnsupportedError(f"windows in data format {data_format}", b.source)
+    channels_last(b, data_format)
+    if len(sizes) != rank or len(steps) != rank:
+        raise UnsupportedError("windows of another rank", b.source)
     if (sizes[0], sizes[-1], steps[0], steps[-1]) != (1, 1, 1, 1):
         raise UnsupportedError("windows over the batch or the channels", b.source)
     low, high = [0] * rank, [0] * rank
