@@ -8,6 +8,7 @@ Used against the interpreter in `tests/compiler/lower`, and against generated co
 from __future__ import annotations
 
 from tests.compiler.cases import (
+    cells,
     convolutions,
     elementwise,
     fused,
@@ -37,6 +38,7 @@ _FAMILIES = (
     convolutions,
     gradients,
     fused,
+    cells,
 )
 _FULL = [case for family in _FAMILIES for case in family.cases()]
 _ALL = [*_FULL, *halves.cases(_FULL)]

@@ -2,6 +2,7 @@
 
 from tf_blade.compiler.lower import (
     blocks,
+    cells,
     comparison,
     convolutions,
     einsum,
@@ -30,6 +31,7 @@ from tf_blade.compiler.lower.registry import LOWERINGS, lower, lower_graph, supp
 __all__ = [
     "LOWERINGS",
     "blocks",
+    "cells",
     "comparison",
     "convolutions",
     "einsum",
