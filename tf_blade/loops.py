@@ -23,7 +23,7 @@ from tensorflow.core.framework import attr_value_pb2, function_pb2, types_pb2
 from tf_blade.clustering.candidates import dtype_of, is_literal
 from tf_blade.compiler.lower import lower_graph
 from tf_blade.errors import UnsupportedError
-from tf_blade.graph.calls import LOOP_PREFIX, LOOPS, is_loop_call
+from tf_blade.graph.calls import LOOP_PREFIX, LOOPS, calls, is_loop_call
 from tf_blade.graph.control_flow import v1_controlled
 from tf_blade.graph.graph import Graph, GraphError, Node, TensorRef
 from tf_blade.graph.inline import inline_call
@@ -113,9 +113,7 @@ class _Wrapper:
         }
         self.condition, self.body = self._prepared("cond"), self._prepared("body")
         for function in (self.condition, self.body):
-            for node in function:
-                if node.op != ARG and function.is_stateful(node):
-                    raise UnsupportedError(f"its {node.op} is stateful", node.name)
+            _require_pure(function)
         read = _read(self.condition, [ref for _, ref in self.condition.outputs])
         carried = [ref for i, (_, ref) in enumerate(self.body.outputs) if i not in self.fixed]
         read |= _read(self.body, carried)
@@ -394,6 +392,20 @@ class _Wrapper:
             number += 1
             found = self.graph.unique_name(f"{name}_{number}")
         return found
+
+
+def _require_pure(function: Graph) -> None:
+    """Raises UnsupportedError for an effect in the function or in what it calls, and for constants
+    that only the function itself can hand out."""
+    for node in function:
+        called = calls(node, function.library)
+        if not called and node.op != ARG and function.is_stateful(node):
+            raise UnsupportedError(f"its {node.op} is stateful", node.name)
+        for call in called:
+            body = Graph.from_function_def(function.library[call.function], function.library)
+            _require_pure(body)
+            if any(inner.op == "Const" and not is_literal(inner) for inner in body):
+                raise UnsupportedError("a large constant in a function that it calls", node.name)
 
 
 def _source(function: Graph, ref: TensorRef) -> str:

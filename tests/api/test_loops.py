@@ -101,6 +101,31 @@ def test_an_error_in_an_iteration_is_tensorflows(tmp_path: Path, config: Config)
     assert sum(after.values()) == sum(fallbacks.values()) + 1
 
 
+def test_a_conditional_inside_a_loop_is_part_of_its_cluster(tmp_path: Path, config: Config):
+    module = Dividing()
+
+    @tf.function(input_signature=[tf.TensorSpec([4]), tf.TensorSpec([], tf.int32)])
+    def serve(x: Any, n: Any) -> Any:
+        def body(i: Any, h: Any) -> Any:
+            return i + 1, tf.cond(i % 2 == 0, lambda: tf.sin(h) + x, lambda: h * 0.5)
+
+        return {"h": tf.exp(tf.while_loop(lambda i, h: i < n, body, [0, x])[1])}
+
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures=serve)
+    small = {"x": np.ones(4, np.float32), "n": np.int32(3)}
+    made = tf_blade.optimize(tmp_path / "model", tmp_path / "out", inputs=small, config=config)
+    main = next(r for r in made.report.regions if {"x", "n"} <= {n.name for n in r.left_out})
+    (cluster,) = main.clusters
+    assert "while" in {kernel.fusion for kernel in cluster.kernels}
+    original, optimized = answers(tmp_path / "model"), answers(tmp_path / "out")
+    launches, fallbacks = counted()
+    for n in range(4):
+        x = tf.constant([0.5, -1.0, 2.0, 0.0])
+        want, got = original(x=x, n=tf.constant(n))["h"], optimized(x=x, n=tf.constant(n))["h"]
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+    assert counted() == (launches + 4, fallbacks)
+
+
 def test_a_loop_too_long_for_code_that_nobody_can_stop_runs_in_tensorflow(
     tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ):

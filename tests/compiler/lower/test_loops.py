@@ -27,6 +27,7 @@ RUNS = 8
 RNG = np.random.default_rng(5)
 W = (RNG.standard_normal((4, 4)) * 0.5).astype(np.float32)
 KERNEL = (RNG.standard_normal((3, 80)) * 0.5).astype(np.float32)
+LARGE = np.ones((64, 64), np.float32)
 RECURRENT = (RNG.standard_normal((20, 80)) * 0.3).astype(np.float32)
 X = Arg("f32", ("n", 4), finite)
 SEQUENCE = Arg("f32", ("t", "n", 3), finite)
@@ -139,6 +140,52 @@ def nested(x: Any, n: Any) -> Any:
     return tf.while_loop(lambda i, h: i < n, lambda i, h: (i + 1, inner(h)), [0, x])
 
 
+def choosing(x: Any, n: Any) -> Any:
+    """Branches that are chosen by the counter, by data, inside one another."""
+
+    def body(i: Any, h: Any) -> Any:
+        def late() -> Any:
+            return tf.cond(tf.reduce_sum(h) > 0.0, lambda: h * 0.5, lambda: h @ W - x)
+
+        return i + 1, tf.cond(i > 1, late, lambda: h - W[0])
+
+    return tf.while_loop(lambda i, h: i < n, body, [0, x])
+
+
+def switched(x: Any, n: Any) -> Any:
+    """One of several branches; numbers out of range are the last one's."""
+    branches = [lambda: (x, 1), lambda: (x * 2.0, 5), lambda: (tf.tanh(x), -3)]
+
+    def body(i: Any, h: Any, k: Any) -> Any:
+        y, more = tf.switch_case(i - 1, [lambda f=f: f() for f in branches])
+        return i + 1, h + y, k * 2 + more
+
+    return tf.while_loop(lambda i, *_: i < n, body, [0, tf.zeros_like(x), 0])
+
+
+def truthy(x: Any, n: Any) -> Any:
+    """A condition that is a number."""
+
+    def branch(factor: float) -> Any:
+        function = tf.function(lambda h: h * factor, autograph=False)
+        return function.get_concrete_function(tf.TensorSpec([None, 4]))
+
+    doubled, halved = branch(2.0), branch(0.5)
+
+    def body(i: Any, h: Any) -> Any:
+        (y,) = tf.raw_ops.StatelessIf(
+            cond=n - i - 2,
+            input=[h],
+            Tout=[h.dtype],
+            then_branch=doubled,
+            else_branch=halved,
+            output_shapes=[[None, 4]],
+        )
+        return i + 1, y
+
+    return tf.while_loop(lambda i, h: i < n, body, [0, x])
+
+
 def lstm(x: Any) -> Any:
     def body(i: Any, h: Any, c: Any, out: Any) -> Any:
         a, b, d, e = tf.split(x_array.read(i) @ KERNEL + h @ RECURRENT, 4, 1)
@@ -178,6 +225,9 @@ CASES = [
     Case("divided", divided, (X, TRIPS)),
     Case("unread_error", unread_error, (X, TRIPS)),
     Case("nested", nested, (X, TRIPS), **CLOSE),
+    Case("choosing", choosing, (X, TRIPS), **CLOSE),
+    Case("switched", switched, (X, TRIPS), **CLOSE),
+    Case("truthy", truthy, (X, TRIPS), **CLOSE),
     Case("lstm", lstm, (SEQUENCE,), assumes=has_steps, **CLOSE),
 ]
 
@@ -205,7 +255,7 @@ def compiled() -> dict[str, tuple[Prepared, CtypesHost]]:
         assert found.functions, f"{case.name}: no loop found"
         program = lower_graph(graph, types, case.name)
         verify(program)
-        prepared.append(Prepared(case, concrete, program))
+        prepared.append(Prepared(case, concrete, concrete, program))
     programs = [rewrite(lower_again(p)) for p in prepared]
     hosts = compile_batch([compile_program(p) for p in programs])
     return {p.case.name: (p, host) for p, host in zip(prepared, hosts, strict=True)}
@@ -258,12 +308,52 @@ def growing(x: Any, n: Any) -> Any:
     )
 
 
-def choosing(x: Any, n: Any) -> Any:
-    return tf.while_loop(
-        lambda i, h: i < n,
-        lambda i, h: (i + 1, tf.cond(i > 1, lambda: h * 2.0, lambda: h - x)),
-        [0, x],
+def failing_branch(x: Any, n: Any) -> Any:
+    """Only where it is taken may the row be missing."""
+
+    def body(i: Any, h: Any) -> Any:
+        return i + 1, tf.cond(i > 0, lambda: h + tf.gather(x, i - 1), lambda: h)
+
+    return tf.while_loop(lambda i, h: i < n, body, [0, tf.zeros([4])])
+
+
+def looping_branch(x: Any, n: Any) -> Any:
+    def inner(h: Any) -> Any:
+        return tf.while_loop(lambda j, h: j < n, lambda j, h: (j + 1, h * 2.0), [0, h])[1]
+
+    def body(i: Any, h: Any) -> Any:
+        return i + 1, tf.cond(i > 0, lambda: inner(h), lambda: h)
+
+    return tf.while_loop(lambda i, h: i < n, body, [0, x])
+
+
+def listing_branch(x: Any, n: Any) -> Any:
+    def body(i: Any, a: Any) -> Any:
+        return i + 1, tf.cond(i > 0, lambda: a.write(i, x[0]).flow, lambda: a.flow)
+
+    array = tf.TensorArray(tf.float32, 9, element_shape=[4])
+    flow = tf.while_loop(
+        lambda i, f: i < n,
+        lambda i, f: body(i, tf.TensorArray(tf.float32, flow=f)),
+        [0, array.flow],
+    )[1]
+    return tf.raw_ops.TensorListStack(
+        input_handle=flow, element_shape=[4], element_dtype=tf.float32
     )
+
+
+def random_branch(x: Any, n: Any) -> Any:
+    def body(i: Any, h: Any) -> Any:
+        return i + 1, tf.cond(i > 1, lambda: h + tf.random.uniform([4]), lambda: h)
+
+    return tf.while_loop(lambda i, h: i < n, body, [0, x])
+
+
+def large_branch(x: Any, n: Any) -> Any:
+    def body(i: Any, h: Any) -> Any:
+        return i + 1, tf.cond(i > 1, lambda: h + tf.reduce_sum(LARGE @ LARGE), lambda: h)
+
+    return tf.while_loop(lambda i, h: i < n, body, [0, x])
 
 
 def random(x: Any, n: Any) -> Any:
@@ -290,7 +380,11 @@ def appended(x: Any, n: Any) -> Any:
         (unbounded, (X,), "no bound"),
         (faster_and_faster, (X,), "no bound"),
         (growing, (X, TRIPS), "changes its shape"),
-        (choosing, (X, TRIPS), "StatelessIf"),
+        (failing_branch, (X, TRIPS), "a branch that may fail"),
+        (looping_branch, (X, TRIPS), "a branch that may fail"),
+        (listing_branch, (X, TRIPS), "dtype variant"),
+        (random_branch, (X, TRIPS), "RandomUniform is stateful"),
+        (large_branch, (X, TRIPS), "a large constant in a function that it calls"),
         (random, (X, TRIPS), "RandomUniform is stateful"),
         (strings, (X, TRIPS), "string"),
         (appended, (X, TRIPS), "a list that grows"),

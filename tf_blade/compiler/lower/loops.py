@@ -8,7 +8,7 @@ list (TensorListReserve) may be known from what the body puts into it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,37 +17,12 @@ from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.loops import is_bounded
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.ir.types import DType
+from tf_blade.compiler.lower.functions import Lower, lower_function
 from tf_blade.compiler.lower.indexing import row
 from tf_blade.compiler.lower.scope import Scope, TensorList, structured
 from tf_blade.errors import UnsupportedError
 from tf_blade.graph.calls import LOOPS
 from tf_blade.graph.graph import Graph, Node, TensorRef
-from tf_blade.graph.shapes import infer_types
-
-Lower = Callable[[Builder, Scope], None]
-
-
-def lower_function(
-    b: Builder, graph: Graph, arguments: Sequence[Value | TensorList], lower: Lower
-) -> list[Value | TensorList]:
-    """What a function gives for these arguments; `lower` lowers the nodes of a scope."""
-    shapes = {
-        arg.name: tuple(n if isinstance(n, int) else None for n in b.shape(value))
-        for arg, value in zip(graph.args, arguments, strict=True)
-        if isinstance(value, Value)
-    }
-    scope = Scope(graph, infer_types(graph, shapes))
-    for arg, value in zip(graph.args, arguments, strict=True):
-        scope.values[TensorRef(arg.name)] = value
-    lower(b, scope)
-    return [scope.any(ref) for _, ref in graph.outputs]
-
-
-@structured("PartitionedCall")
-def call(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
-    """The callee's results."""
-    body = scope.function(node.attrs["f"].func.name)
-    return lower_function(b, body, [scope.any(ref) for ref in node.inputs], lower)
 
 
 @structured(*LOOPS)

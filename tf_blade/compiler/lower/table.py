@@ -34,6 +34,8 @@ error on CPUs, unless it has oneDNN. BiasAdd and batch normalisation are known i
 compiler knows all ops of its condition and its body, what it carries keeps its shape, and a counter
 bounds its iterations. So do the lists that it reads and writes:
 {lists}.
+Inside loops, all branches of `If` and `Case` (`StatelessIf`, `StatelessCase`) are computed and one
+of the results is chosen, if no branch has an effect or may fail.
 """
 
 
