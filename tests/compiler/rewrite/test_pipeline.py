@@ -77,7 +77,7 @@ def test_a_layer_spelled_the_long_way():
     assert (
         str(rewrite(before, log, verify_each=True))
         == """\
-program p(%x: f32[s0, 8], %w: f32[4, 8] constant, %b: f32[1, 4] constant) -> (%8) {
+program p(%x: f32[s0, 8], %w: f32[4, 8] constant, %b: f32[1, 4] constant) -> (%11) {
   symbol s0 = dim(%x, 0)
   %0: f32[4] = reshape(%b, shape=[4])
   %1: f32[s0, 4] = dot_general(%x, %w, %0, transpose_a=false, transpose_b=true, activation=relu)  // d/Relu, d/Add, d/MatMul
@@ -86,8 +86,11 @@ program p(%x: f32[s0, 8], %w: f32[4, 8] constant, %b: f32[1, 4] constant) -> (%8
   %4: f32[s0, 4] = sub(%1, %3)
   %5: f32[s0, 4] = exp(%4)
   %6: f32[s0] = reduce(%5, kind=sum, dims=[1])
-  %7: f32[s0, 4] = broadcast_in_dim(%6, shape=[s0, 4], dims=[0])
-  %8: f32[s0, 4] = div(%5, %7)
+  %7: f32[] = constant(value=1.0)
+  %8: f32[s0] = broadcast_in_dim(%7, shape=[s0], dims=[])
+  %9: f32[s0] = div(%8, %6)
+  %10: f32[s0, 4] = broadcast_in_dim(%9, shape=[s0, 4], dims=[0])
+  %11: f32[s0, 4] = mul(%5, %10)
 }"""  # noqa: E501
     )
     assert log.applied["dot_with_bias"] == 1 and "dot_with_relu" in str(log)

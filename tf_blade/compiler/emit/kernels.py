@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tf_blade.compiler.emit import c
-from tf_blade.compiler.emit.masks import can_be_masked
+from tf_blade.compiler.emit.accumulators import Accumulator, LaneAccumulator
+from tf_blade.compiler.emit.masks import fills_lanes, may_end_masked
 from tf_blade.compiler.emit.nest import (
     Function,
     LongScratch,
@@ -16,19 +17,14 @@ from tf_blade.compiler.emit.nest import (
     print_odometer,
     print_store,
 )
-from tf_blade.compiler.emit.reduction import SIGNS, SUM_BLOCK, combine, neutral
+from tf_blade.compiler.emit.reduction import SUM_BLOCK
 from tf_blade.compiler.emit.scope import KernelText, Scope
 from tf_blade.compiler.fuse import cost
 from tf_blade.compiler.fuse.index import LoopVar, mul
 from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
-from tf_blade.compiler.schedule.kernel import (
-    Accumulate,
-    Inside,
-    Kernel,
-    Pass,
-)
+from tf_blade.compiler.schedule.kernel import Inside, Kernel, Pass
 
 # Bytes of one thread's stack for values kept from pass to pass; longer rows use a temporary.
 SCRATCH_BYTES = 1 << 15
@@ -132,7 +128,7 @@ def _print_pass(
     around: Scope,
     bounds: tuple[str, str] | None = None,
 ) -> None:
-    accumulators = [_Accumulator(a, p, text) for a in p.accumulates]
+    accumulators = _accumulators(p, text)
     for a in accumulators:
         around.lines += a.declarations()
     if not p.loops:
@@ -154,17 +150,25 @@ def _print_pass(
             parent.flags |= inner.flags
     for a in accumulators:
         around.lines += a.result()
-        around.names[a.local] = a.name
+        around.names[a.what.local] = a.name
 
 
 def _braced(block: Scope) -> list[str]:
     return ["{", *(f"  {line}" for line in block.lines), "}"]
 
 
+def _accumulators(p: Pass, text: KernelText) -> list[Accumulator]:
+    if not (p.accumulates and p.loops and fills_lanes(p, p.loops[-1])):
+        return [Accumulator(a, p, text) for a in p.accumulates]
+    # Cheap steps wait for the ones before them; dear ones are slow enough.
+    cheap = len(p.loops) == 1 and cost.of_scalars(p.scalars()) <= cost.CHEAP
+    return [LaneAccumulator(a, p, text, 2 if cheap else 1) for a in p.accumulates]
+
+
 def _print_innermost(
     kernel: Kernel,
     p: Pass,
-    accumulators: list[_Accumulator],
+    accumulators: list[Accumulator],
     text: KernelText,
     scope: Scope,
     bounds: tuple[str, str] | None,
@@ -194,7 +198,7 @@ def _print_innermost(
 
 def _print_vector_loop(
     p: Pass,
-    accumulators: list[_Accumulator],
+    accumulators: list[Accumulator],
     text: KernelText,
     scope: Scope,
     v: LoopVar,
@@ -203,110 +207,84 @@ def _print_vector_loop(
     hoist: Scope,
 ) -> None:
     # What moves out of the loop must land before it, and before the block loop too.
+    in_lanes = [a for a in accumulators if isinstance(a, LaneAccumulator)]
+    masked = bool(in_lanes) or (fills_lanes(p, v) and may_end_masked(v))
+    step = f"{max((a.chains for a in in_lanes), default=1)} * LANES".removeprefix("1 * ")
+    last = end
+    if masked:
+        text.functions.add("lanes")
+        end = text.unique(f"{v.name}_whole")
+        down = f"-({step})" if "*" in step else f"-{step}"
+        whole = f"{last} & {down}" if begin == "0" else f"{begin} + (({last} - {begin}) & {down})"
+        scope.lines.append(f"const i64 {end} = {whole};")
+    if in_lanes:
+        first = f"{v.name}_first"
+        whole_vectors = _lane_loop(p, in_lanes, text, v, first, step, None, hoist)
+        scope.lines += _stepping(first, begin, end, step, whole_vectors)
+        rest = _lane_loop(p, in_lanes, text, v, first, "LANES", f"{last} - {first}", hoist)
+        scope.lines += _stepping(first, end, last, "LANES", rest)
+        return
     inner = Scope(hoist, frozenset([v]))
     _print_statements(p, accumulators, text, inner)
     clauses = [a.clause() for a in accumulators]
-    masked = can_be_masked(p, v) and not inner.flags
-    if masked:
-        text.functions.add("lanes")
-        last, end = end, text.unique(f"{v.name}_whole")
-        whole = f"{last} & -LANES" if begin == "0" else f"{begin} + (({last} - {begin}) & -LANES)"
-        scope.lines.append(f"const i64 {end} = {whole};")
-    simd = " ".join(["#pragma omp simd", *clauses])
-    scope.lines.append(simd + "".join(f" reduction(| : {f})" for f in sorted(inner.flags)))
+    clauses += [f"reduction(| : {f})" for f in sorted(inner.flags)]
+    scope.lines.append(" ".join(["#pragma omp simd", *clauses]))
     scope.close(inner, loop_header(v, begin, end))
     if masked:
-        tail = _masked_tail(p, accumulators, text, v, f"{end} + lane", f"{last} - {end}", hoist)
-        scope.lines += [f"if ({end} < {last}) {{", f"  {simd}", *(f"  {x}" for x in tail), "}"]
+        tail = _lane_loop(p, [], text, v, end, "LANES", f"{last} - {end}", hoist)
+        scope.lines += [f"if ({end} < {last}) {{", *(f"  {x}" for x in tail), "}"]
 
 
-def _masked_tail(
+def _stepping(name: str, begin: str, end: str, step: str, body: list[str]) -> list[str]:
+    header = f"for (i64 {name} = {begin}; {name} < {end}; {name} += {step}) {{"
+    return [header, *(f"  {line}" for line in body), "}"]
+
+
+def _lane_loop(
     p: Pass,
-    accumulators: list[_Accumulator],
+    accumulators: list[LaneAccumulator],
     text: KernelText,
     v: LoopVar,
-    place: str,
-    left: str,
+    first: str,
+    count: str,
+    left: str | None,
     hoist: Scope,
 ) -> list[str]:
-    """The last iterations, less than a vector of them, as one vector with a mask."""
+    """`count` iterations from `first` as a loop over lanes; left: as one vector with a mask, which
+    that many iterations are left for."""
     some = Scope(hoist, frozenset([v]))
-    some.lines.append(f"const i64 {v.name} = {place};")
-    lane = Scope(hoist, frozenset([v]))
-    for a in accumulators:
-        element = text.unique(f"{a.part}_x")
-        lane.lines.append(f"{a.kind} {element} = {a.neutral};")
-        some.lines.append(f"{element} = {text.text(a.what.scalar, some)};")
-        some.names[a] = element
+    some.lines.append(f"const i64 {v.name} = {first} + lane;")
+    elements = [text.text(a.what.scalar, some) for a in accumulators]
     for store in p.stores:
         print_store(store, text, some)
-    lane.close(some, f"if (lane < (i32)({left}))")
-    lane.lines += [a.step(some.names[a]) for a in accumulators]
+    lane = Scope(hoist, frozenset([v]))
+    if left is None:
+        lane.lines += some.lines
+    else:
+        # Lanes without an element take part with the neutral one.
+        for i, a in enumerate(accumulators):
+            name = text.unique(f"{a.part}_x")
+            lane.lines.append(f"{a.kind} {name} = {a.neutral};")
+            some.lines.append(f"{name} = {elements[i]};")
+            elements[i] = name
+        lane.close(some, f"if (lane < (i32)({left}))")
+    lane.lines += [a.step(element) for a, element in zip(accumulators, elements, strict=True)]
     loop = Scope()
-    loop.close(lane, "for (i32 lane = 0; lane < LANES; ++lane)")
+    for a in accumulators:
+        loop.lines += a.load()
+    loop.lines.append("#pragma omp simd")
+    loop.close(lane, f"for (i32 lane = 0; lane < {count}; ++lane)")
+    loop.lines += [a.store() for a in accumulators]
     return loop.lines
 
 
 def _print_statements(
-    p: Pass, accumulators: list[_Accumulator], text: KernelText, scope: Scope
+    p: Pass, accumulators: list[Accumulator], text: KernelText, scope: Scope
 ) -> None:
     for a in accumulators:
         scope.lines.append(a.step(text.text(a.what.scalar, scope)))
     for store in p.stores:
         print_store(store, text, scope)
-
-
-class _Accumulator:
-    """The variables of one reduction in a pass: `part` for the loop at hand and, for float sums
-    and products, a total that parts go into, so that long sums stay accurate."""
-
-    def __init__(self, what: Accumulate, p: Pass, text: KernelText) -> None:
-        self.what = what
-        self.dtype = what.root.type.dtype
-        self.name = text.unique(text.value_name(what.root))
-        self.part = f"{self.name}_part"
-        count = d.product([v.extent for v in p.loops])
-        short = isinstance(count, int) and count <= SUM_BLOCK
-        self.blocked = self.dtype.is_float and what.kind in ("sum", "prod") and not short
-        self.local = what.local
-        self.text = text
-        self.function = ""
-        if self.dtype.is_float and what.kind in ("max", "min"):
-            self.function = f"{what.kind}_{c.type_name(self.dtype)}"
-            text.functions.update([self.function, f"reduce_{self.function}"])
-
-    @property
-    def kind(self) -> str:
-        """The variables' type: narrow integers add up modulo their range in any wider type."""
-        narrow = self.dtype.size < 4
-        return "i32" if narrow else c.type_name(self.dtype)
-
-    @property
-    def neutral(self) -> str:
-        return neutral(self.what.kind, self.dtype)
-
-    def declarations(self) -> list[str]:
-        if self.blocked:
-            return [f"f64 {self.name}_total = {self.neutral};"]
-        return [f"{self.kind} {self.part} = {self.neutral};"]
-
-    def start_part(self) -> str:
-        return f"{self.kind} {self.part} = {self.neutral};"
-
-    def end_part(self) -> str:
-        return f"{self.name}_total {SIGNS[self.what.kind]}= {self.part};"
-
-    def step(self, element: str) -> str:
-        return f"{self.part} = {combine(self.what.kind, self.dtype, self.part, element)};"
-
-    def clause(self) -> str:
-        sign = self.function or SIGNS.get(self.what.kind, self.what.kind)
-        return f"reduction({sign} : {self.part})"
-
-    def result(self) -> list[str]:
-        kind = c.type_name(self.dtype)
-        source = f"{self.name}_total" if self.blocked else self.part
-        return [f"const {kind} {self.name} = ({kind}){source};"]
 
 
 def _cost(kernel: Kernel) -> list[tuple[float, Dim]]:

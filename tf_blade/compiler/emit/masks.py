@@ -1,7 +1,8 @@
-"""Which loops may end with a masked vector."""
+"""Which loops fill the lanes of vectors evenly, so that their ends may be masked vectors."""
 
 from __future__ import annotations
 
+from tf_blade.compiler.emit.operations import may_refuse
 from tf_blade.compiler.fuse.index import Affine, LoopVar, vars_of
 from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir.types import DType
@@ -11,14 +12,17 @@ _LANES = 8
 _TYPES = frozenset([DType.F32, DType.I32, DType.U32])
 
 
-def can_be_masked(p: Pass, v: LoopVar) -> bool:
+def may_end_masked(v: LoopVar) -> bool:
+    """Whether whole vectors may leave something over. If not, the compiler sees that, too; very
+    short loops it unrolls."""
+    return not isinstance(v.extent, int) or (v.extent > _LANES and v.extent % _LANES != 0)
+
+
+def fills_lanes(p: Pass, v: LoopVar) -> bool:
     """Whether the pass's innermost loop `v` reads and writes neighbouring elements of four bytes
-    only, or what is the same for all of them: instruction sets have masks for these. And whether
-    whole vectors may leave something over."""
-    if isinstance(v.extent, int) and (v.extent < _LANES or v.extent % _LANES == 0):
-        return False  # the compiler sees that nothing is left over, or unrolls the loop
-    if p.accumulates and len(p.loops) > 1:
-        return False  # adding up a vector's lanes would cost more than a short inner loop
+    only, or what is the same for all of them: instruction sets have masks for these."""
+    if isinstance(v.extent, int) and v.extent < _LANES:
+        return False
     if not all(s.root.type.dtype in _TYPES and _is_even(s.index, v) for s in p.stores):
         return False
     if not all(a.root.type.dtype in _TYPES for a in p.accumulates):
@@ -31,7 +35,7 @@ def can_be_masked(p: Pass, v: LoopVar) -> bool:
             continue
         seen.add(s)
         todo.extend(s.needs())
-        if s.kind in ("taken", "index", "checked"):
+        if s.kind in ("taken", "index") or may_refuse(s):
             return False
         if s.dtype not in _TYPES and s.dtype is not DType.BOOL:
             return False

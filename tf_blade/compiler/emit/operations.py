@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tf_blade.compiler.emit.c import literal, type_name
+from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir.types import DType
 
 _SUFFIX = {DType.F32: "f", DType.F64: ""}
 # Functions of the prelude for f32; the C library's for f64.
 _PRELUDE_F32 = frozenset(
-    "exp expm1 log log1p tanh logistic erf erfc sin cos tan asin acos atan pow rsqrt".split()
+    "exp exp_decay expm1 log log1p tanh logistic erf erfc sin cos tan asin acos atan pow "
+    "rsqrt".split()
 )
 _PRELUDE_F64 = frozenset("logistic rsqrt".split())
 _LIBRARY = {
@@ -63,6 +65,16 @@ def operation(
     if operand.is_float:
         return _of_floats(kind, dtype, args)
     return _of_integers(kind, dtype, args)
+
+
+def may_refuse(s: Scalar) -> bool:
+    """Whether computing the scalar may refuse the run."""
+    if s.kind in ("literal", "dim", "index", "load", "local"):
+        return False
+    names = ["x"] * len(s.args)
+    return s.kind == "taken" or bool(
+        operation(s.kind, s.dtype, s.args[0].dtype, names, s.payload).refuses_if
+    )
 
 
 def _convert(dtype: DType, operand: DType, x: str) -> Expression:

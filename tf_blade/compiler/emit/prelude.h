@@ -19,7 +19,8 @@ typedef unsigned __INT64_TYPE__ u64;
 typedef unsigned short f16;
 typedef unsigned short bf16;
 // Loops are vectorised only when everything they call is inlined.
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE static INLINE_MEMBER
+#define INLINE_MEMBER inline __attribute__((always_inline))
 // A copy of a kernel for one caller's constants would be another loop nest than the one written.
 #ifdef __clang__
 #define KERNEL __attribute__((noinline))
@@ -40,15 +41,74 @@ INLINE f32 from_bits(i32 bits) {
 }
 
 //@ lanes:
-// Elements of four bytes in a vector whose lanes can be masked; 1 where none can be. What is left
-// of a row after whole vectors is then done as one more, not element by element.
+// Elements of four bytes in a vector. What is left of a row after whole vectors is done as one more
+// vector with a mask where there are masks, not element by element.
 #if defined(__AVX512F__)
 enum : i32 { LANES = 16 };
 #elif defined(__AVX2__)
 enum : i32 { LANES = 8 };
 #else
-enum : i32 { LANES = 1 };
+enum : i32 { LANES = 4 };
 #endif
+
+//@ lane_accumulators: lanes
+template <class T>
+struct VectorOf;
+#define VECTOR_OF(T)                                       \
+  template <>                                              \
+  struct VectorOf<T> {                                     \
+    typedef T type __attribute__((vector_size(4 * LANES))); \
+  };
+VECTOR_OF(f32)
+VECTOR_OF(i32)
+VECTOR_OF(u32)
+
+// The running results of a reduction, in one or two vectors. Loops over lanes take them into an
+// array, which the compiler keeps in registers.
+template <class T, i32 CHAINS>
+struct Lanes {
+  typename VectorOf<T>::type first, second;
+  INLINE_MEMBER explicit Lanes(T x) {
+    first = x - typename VectorOf<T>::type{};
+    second = first;
+  }
+  INLINE_MEMBER void get(T* x) const {
+    __builtin_memcpy(x, &first, sizeof first);
+    if (CHAINS == 2) __builtin_memcpy(x + LANES, &second, sizeof second);
+  }
+  INLINE_MEMBER void set(const T* x) {
+    __builtin_memcpy(&first, x, sizeof first);
+    if (CHAINS == 2) __builtin_memcpy(&second, x + LANES, sizeof second);
+  }
+  template <class F>
+  INLINE_MEMBER T join(F combine) const {
+    T x[CHAINS * LANES];
+    get(x);
+    for (i32 half = CHAINS * LANES / 2; half > 0; half /= 2) {
+#pragma omp simd
+      for (i32 lane = 0; lane < half; ++lane) x[lane] = combine(x[lane], x[lane + half]);
+    }
+    return x[0];
+  }
+};
+
+//@ lane_totals: lane_accumulators
+// Sums of sums, one for each lane.
+struct LaneTotals {
+  f64 x[LANES] = {};
+  INLINE_MEMBER void add(const Lanes<f32, 1>& lanes) {
+    f32 part[LANES];
+    lanes.get(part);
+#pragma omp simd
+    for (i32 lane = 0; lane < LANES; ++lane) x[lane] += part[lane];
+  }
+  INLINE_MEMBER f64 sum() const {
+    f64 total = 0;
+#pragma omp simd reduction(+ : total)
+    for (i32 lane = 0; lane < LANES; ++lane) total += x[lane];
+    return total;
+  }
+};
 
 //@ clamp_f32: bits
 // x moved into [low, high], for low < 0 < high; NaN becomes one of them. Floats of one sign are
@@ -209,6 +269,51 @@ INLINE f32 rsqrt_f32(f32 x) { return 1.0f / __builtin_sqrtf(x); }
 //@ rsqrt_f64:
 INLINE f64 rsqrt_f64(f64 x) { return 1.0 / __builtin_sqrt(x); }
 
+//@ exp_rest:
+// exp(x - n * ln(2)), where that is within ln(2) / 2 of 0: a minimax polynomial, off by 2^-28.
+INLINE f32 exp_rest(f32 x, f32 n) {
+  f32 r = __builtin_fmaf(n, -0.693145752f, x);
+  r = __builtin_fmaf(n, -1.42860677e-6f, r);
+  f32 y = 1.38200796e-3f;
+  y = __builtin_fmaf(y, r, 8.36868398e-3f);
+  y = __builtin_fmaf(y, r, 4.16682735e-2f);
+  y = __builtin_fmaf(y, r, 0.166665211f);
+  y = __builtin_fmaf(y, r, 0.49999994f);
+  y = __builtin_fmaf(y, r, 1.0f);
+  return __builtin_fmaf(y, r, 1.0f);
+}
+
+//@ exp_in_range_f32: bits, exp_rest
+// exp(x) for -131 <= x <= 40. At most 1 ulp.
+INLINE f32 exp_in_range_f32(f32 x) {
+  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits; 64 more, that 2^(n + 64)
+  // is a normal number. The exponent is moved by it in one addition, and 2^-64 rounds what is below
+  // the normal numbers.
+  const f32 shifted = __builtin_fmaf(x, 1.44269504f, 12582976.0f);
+  const f32 y = exp_rest(x, shifted - 12582976.0f);
+  return from_bits((i32)((u32)bits_of(y) + ((u32)bits_of(shifted) << 23))) * 0x1p-64f;
+}
+
+//@ exp_decay_f32: exp_in_range_f32
+// exp(x) for x <= 0, for half of what exp_f32 costs. At most 1 ulp.
+INLINE f32 exp_decay_f32(f32 x) {
+  return exp_in_range_f32(x < -131.0f ? -131.0f : x);  // exp(-131) is 0; NaN stays
+}
+
+//@ exp_f32: bits, exp_rest
+// At most 1 ulp.
+INLINE f32 exp_f32(f32 x) {
+  const f32 a = x < -176.0f ? -176.0f : x;  // NaN stays
+  const i32 shifted = bits_of(__builtin_fmaf(a, 1.44269504f, 12582912.0f));
+  const i32 most = 0x4b400000 + 129;  // 2^129 times what is left overflows by itself
+  const i32 bits = shifted < most ? shifted : most;
+  const f32 y = exp_rest(a, from_bits(bits) - 12582912.0f);
+  // 2^n in two factors: n goes down to -150 and less, for results below the normal numbers.
+  const u32 half = (u32)(bits >> 1), other = (u32)bits - half;
+  return y * from_bits((i32)((half << 23) + 0x3f800000u)) *
+         from_bits((i32)((other << 23) + 0x3f800000u));
+}
+
 //@ reduced_exp: bits
 // exp(x) = 2^n * (1 + r + r^2 q), for finite results; |r| <= ln(2) / 2.
 struct ReducedExp {
@@ -229,20 +334,6 @@ INLINE ReducedExp reduced_exp(f32 x) {
   q = __builtin_fmaf(q, r, 5.0000001201e-1f);
   return {bits_of(shifted) - 0x4b400000, r, q};
 }
-
-//@ exp_in_range_f32: reduced_exp
-// exp(x) for -170 <= x <= 89. At most 1 ulp.
-INLINE f32 exp_in_range_f32(f32 x) {
-  const ReducedExp e = reduced_exp(x);
-  const f32 y = __builtin_fmaf(e.q, e.r * e.r, e.r) + 1.0f;
-  // 2^n in two factors: n goes down to -150 and less, for results below the normal numbers.
-  const i32 half = e.n >> 1;
-  return y * from_bits((half + 127) << 23) * from_bits((e.n - half + 127) << 23);
-}
-
-//@ exp_f32: exp_in_range_f32, clamp_f32, keep_nan
-// At most 1 ulp.
-INLINE f32 exp_f32(f32 x) { return keep_nan(x, exp_in_range_f32(clamp_f32(x, -104.0f, 89.0f))); }
 
 //@ expm1_f32: reduced_exp, clamp_f32, keep_nan
 // At most 2 ulp.
@@ -291,10 +382,10 @@ INLINE f32 log1p_f32(f32 x) {
   return x == 0 ? x : result;
 }
 
-//@ logistic_f32: exp_f32
+//@ logistic_f32: exp_decay_f32
 // At most 3 ulp.
 INLINE f32 logistic_f32(f32 x) {
-  const f32 e = exp_f32(-__builtin_fabsf(x));  // never overflows
+  const f32 e = exp_decay_f32(-__builtin_fabsf(x));  // never overflows
   return (x >= 0 ? 1.0f : e) / (1.0f + e);
 }
 
@@ -351,12 +442,12 @@ INLINE f32 acos_f32(f32 x) {
   return a > 0.5f ? outer : inner;
 }
 
-//@ logaddexp_f32: exp_f32, log1p_f32, max_f32, min_f32
+//@ logaddexp_f32: exp_decay_f32, log1p_f32, max_f32, min_f32
 // log(exp(a) + exp(b)); NaN for two positive infinities, as in TensorFlow.
 INLINE f32 logaddexp_f32(f32 a, f32 b) {
   const f32 high = max_f32(a, b);
   const f32 low = min_f32(a, b);
-  return high == -__builtin_inff() ? high : high + log1p_f32(exp_f32(low - high));
+  return high == -__builtin_inff() ? high : high + log1p_f32(exp_decay_f32(low - high));
 }
 
 //@ logaddexp_f64: max_f64, min_f64
@@ -372,11 +463,12 @@ INLINE f64 logistic_f64(f64 x) {
   return (x >= 0 ? 1.0 : e) / (1.0 + e);
 }
 
-//@ tanh_f32: exp_f32
+//@ tanh_f32: exp_decay_f32
 // At most 2 ulp.
 INLINE f32 tanh_f32(f32 x) {
   const f32 a = __builtin_fabsf(x);
-  const f32 large = 1.0f - 2.0f / (exp_f32(2.0f * a) + 1.0f);
+  const f32 e = exp_decay_f32(-2.0f * a);
+  const f32 large = 1.0f - 2.0f * e / (1.0f + e);
   const f32 z = x * x;
   f32 p = -5.70498872745e-3f;
   p = __builtin_fmaf(p, z, 2.06390887954e-2f);
@@ -387,7 +479,7 @@ INLINE f32 tanh_f32(f32 x) {
   return a < 0.625f ? small : __builtin_copysignf(large, x);
 }
 
-//@ erf_f32: exp_f32
+//@ erf_f32: exp_decay_f32
 // At most 2 ulp.
 INLINE f32 erf_f32(f32 x) {
   const f32 t = __builtin_fabsf(x);
@@ -400,7 +492,7 @@ INLINE f32 erf_f32(f32 x) {
   r = __builtin_fmaf(r, t, -6.34846687e-1f);
   r = __builtin_fmaf(r, t, -1.28717512e-1f);
   r = __builtin_fmaf(r, t, -t);
-  const f32 far = t > 10.0f ? 1.0f : 1.0f - exp_f32(r);
+  const f32 far = t > 10.0f ? 1.0f : 1.0f - exp_decay_f32(r);
   // otherwise x + x * polynomial
   f32 p = -5.96761703e-4f;
   p = __builtin_fmaf(p, s, 4.99119423e-3f);
@@ -412,11 +504,12 @@ INLINE f32 erf_f32(f32 x) {
   return t > 0.927734375f ? __builtin_copysignf(far, x) : near;
 }
 
-//@ erfc_f32: exp_in_range_f32
+//@ erfc_f32: bits, exp_in_range_f32, keep_nan
 // At most 4 ulp.
 INLINE f32 erfc_f32(f32 x) {
-  const f32 magnitude = __builtin_fabsf(x);
-  const f32 a = magnitude > 11.0f ? 11.0f : magnitude;  // erfc(11) is 0 in f32
+  // erfc(11) is 0 in f32. By bits: a select of floats would be repeated in all that follows.
+  const i32 magnitude = bits_of(__builtin_fabsf(x)), most = 0x41300000;
+  const f32 a = from_bits(magnitude < most ? magnitude : most);
   // q = (a - 2) / (a + 2) to more than f32's precision; erfc(a) * exp(a^2) * (1 + 2a) is a
   // polynomial of it.
   // Both divisors share one division; what that rounds away is corrected with the rest.
@@ -448,7 +541,7 @@ INLINE f32 erfc_f32(f32 x) {
   const f32 decay = exp_in_range_f32(-square);
   const f32 lost = __builtin_fmaf(-a, a, square);
   const f32 result = __builtin_fmaf(scaled, decay, scaled * decay * lost);
-  return x < 0 ? 2.0f - result : x != x ? x : result;
+  return keep_nan(x, x < 0 ? 2.0f - result : result);
 }
 
 //@ sincos:

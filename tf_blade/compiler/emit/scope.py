@@ -16,9 +16,18 @@ from tf_blade.compiler.fuse.index import Affine, Atom, LoopVar, Quotient, Remain
 from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir.dims import Dim, symbols_of
 from tf_blade.compiler.ir.program import Op, Value
+from tf_blade.compiler.ir.signs import is_nonpositive
 from tf_blade.compiler.ir.types import DType
 
 _OUT_OF_RANGE = "index out of range"
+
+
+def _kind(s: Scalar) -> str:
+    """What to compute: the scalar's kind, or a cheaper one that does for its operand."""
+    if s.kind == "exp" and s.dtype is DType.F32:
+        assert s.value is not None and s.value.op is not None
+        return "exp_decay" if is_nonpositive(s.value.op.operands[0]) else "exp"
+    return s.kind
 
 
 @dataclass(eq=False)
@@ -156,7 +165,7 @@ class KernelText:
         if s.kind == "taken":
             return self._taken(s, scope)
         args = [self.text(a, scope) for a in s.args]
-        expression = operation(s.kind, s.dtype, s.args[0].dtype, args, s.payload)
+        expression = operation(_kind(s), s.dtype, s.args[0].dtype, args, s.payload)
         self.functions.update(expression.functions)
         self._refuse(s, expression, scope)
         assert s.value is not None

@@ -16,6 +16,7 @@ from tf_blade.compiler.rewrite import (
     epilogue,
     fold,
     layout,
+    normalize,
     products,
     splits,
 )
@@ -61,6 +62,8 @@ PIPELINE: tuple[Pass, ...] = (
     _rules(broadcasts.rules),
     # Then, on broadcasts from the smallest operands: they must follow into the split dims.
     _rules(splits.rules),
+    # On canonical broadcasts, too: each row's sum is spread over its row.
+    _rules(normalize.rules),
     # Equal ops become one before uses are counted for the epilogues.
     Pass("cse", share_common),
     # Last, on canonical broadcasts: a bias is `broadcast_in_dim` of a vector, a relu `max` with 0.
@@ -76,8 +79,8 @@ def rewrite(
     """Simplifies the program, in place, and returns it, its values numbered anew.
 
     It computes what it did: integers and data movement bit for bit, floats to the rounding of
-    sums (a bias is added before the product is rounded). It refuses the same runs: where a rule
-    drops what may be an error in TensorFlow, it is declined.
+    sums (a bias is added before the product is rounded; a softmax multiplies by its sum's inverse).
+    It refuses the same runs: where a rule drops what may be an error in TensorFlow, it is declined.
 
     Args:
       log: takes what was applied and what was declined, with reasons.
