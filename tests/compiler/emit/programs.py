@@ -382,6 +382,56 @@ EXAMPLES = [
         runs=3,
     ),
     Example(
+        "rows_of_a_few_elements",
+        "(%x: f32[a, b], %m: bool[a, b], %g: f32[b], %w: f64[a]) -> (%12, %5, %14)",
+        """%zero: f32[] = constant(value=0.0)
+        %0: f32[a, b] = broadcast_in_dim(%zero, shape=[a, b], dims=[])
+        %1: f32[a, b] = select(%m, %x, %0)
+        %2: f32[a] = reduce(%1, kind=max, dims=[1])
+        %3: f32[a, b] = broadcast_in_dim(%2, shape=[a, b], dims=[0])
+        %4: f32[a, b] = sub(%1, %3)
+        %6: f32[a, b] = exp(%4)
+        %5: f32[a] = reduce(%6, kind=sum, dims=[1])
+        %7: f32[a] = log(%5)
+        %8: f32[a, b] = broadcast_in_dim(%7, shape=[a, b], dims=[0])
+        %9: f32[a, b] = sub(%4, %8)
+        %10: f32[a, b] = broadcast_in_dim(%g, shape=[a, b], dims=[1])
+        %12: f32[a, b] = mul(%9, %10)
+        %13: f64[a] = convert(%2, dtype=f64)
+        %14: f64[a] = mul(%13, %w)""",
+        sizes=(("a", (0, 1, 63, 64, 65, 130)), ("b", (0, 1, 2, 7, 12, 15, 16, 17))),
+        runs=16,
+    ),
+    Example(
+        "short_rows_in_several_loops",
+        "(%x: f32[a, b, c, d], %y: f32[a, d]) -> (%6, %7)",
+        """%0: f32[a, c] = reduce(%x, kind=sum, dims=[1, 3])
+        %1: f32[a, b, c, d] = broadcast_in_dim(%0, shape=[a, b, c, d], dims=[0, 2])
+        %2: f32[a, b, c, d] = sub(%x, %1)
+        %3: f32[a, b, c, d] = broadcast_in_dim(%y, shape=[a, b, c, d], dims=[0, 3])
+        %4: f32[a, b, c, d] = mul(%2, %3)
+        %5: f32[a, c] = reduce(%4, kind=max, dims=[1, 3])
+        %6: f32[a, b, c, d] = neg(%4)
+        %7: f32[a, c] = tanh(%5)""",
+        sizes=(("a", (1, 5, 30)), ("b", (1, 2, 3)), ("c", (1, 2, 7)), ("d", (1, 3, 5, 9))),
+    ),
+    Example(
+        "short_rows_of_integers",
+        "(%x: i8[a, b], %y: u16[a, 3], %z: i64[a, b]) -> (%0, %1, %2)",
+        """%0: i8[a] = reduce(%x, kind=sum, dims=[1])
+        %1: u16[a] = reduce(%y, kind=max, dims=[1])
+        %2: i64[a] = reduce(%z, kind=prod, dims=[1])""",
+        sizes=(("a", (1, 64, 100)), ("b", (1, 2, 9, 16))),
+    ),
+    Example(
+        "sums_of_short_runs",
+        "(%x: f32[a, b, c, d]) -> (%0, %2)",
+        """%0: f32[a, c] = reduce(%x, kind=sum, dims=[1, 3])
+        %1: f32[a, b, c, d] = mul(%x, %x)
+        %2: f32[a, c] = reduce(%1, kind=sum, dims=[1, 3])""",
+        sizes=(("a", (1, 3)), ("b", (1, 70)), ("c", (1, 2)), ("d", (9, 16, 17, 40))),
+    ),
+    Example(
         "layer_norm_of_a_residual",
         "(%x: f32[a, b, 24], %y: f32[a, b, 24], %g: f32[24], %h: f32[24]) -> (%18, %0)",
         """%0: f32[a, b, 24] = add(%x, %y)

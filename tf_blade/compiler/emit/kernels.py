@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tf_blade.compiler.emit import c
 from tf_blade.compiler.emit.accumulators import Accumulator, LaneAccumulator
 from tf_blade.compiler.emit.masks import fills_lanes, may_end_masked
+from tf_blade.compiler.emit.narrow import is_narrow_kernel, print_narrow, row_elements
 from tf_blade.compiler.emit.nest import (
     Function,
     LongScratch,
@@ -28,6 +29,8 @@ from tf_blade.compiler.schedule.kernel import Inside, Kernel, Pass
 
 # Bytes of one thread's stack for values kept from pass to pass; longer rows use a temporary.
 SCRATCH_BYTES = 1 << 15
+# Elements of the longest vector of any instruction set.
+WIDEST_VECTOR = 16
 
 
 def kernel_function(kernel: Kernel, text: KernelText) -> Function:
@@ -40,6 +43,8 @@ def kernel_function(kernel: Kernel, text: KernelText) -> Function:
     if kernel.flat:
         (only,) = kernel.passes
         _print_pass(kernel, only, text, top, bounds=("begin", "end"))
+    elif is_narrow_kernel(kernel):
+        _print_rows_of_any_width(kernel, text, top)
     else:
         _print_rows(kernel, text, top)
     return Function(finished(top, text), text, units, _cost(kernel), long_scratch)
@@ -56,8 +61,26 @@ def _declare_scratch(
         if value in long:
             top.lines.append(f"alignas(64) {kind} {name}_stack[{long[value][0]}];")
         else:
-            top.lines.append(f"alignas(64) {kind} {name}[{max(int(count), 1)}];")
-    return {v: LongScratch(units, count, capacity) for v, (capacity, count) in long.items()}
+            top.lines.append(f"alignas(64) {kind} {name}[{max(int(_padded(count)), 1)}];")
+    return {
+        v: LongScratch(units, _padded(count), capacity) for v, (capacity, count) in long.items()
+    }
+
+
+def _padded(count: Dim) -> Dim:
+    """Room for whole vectors."""
+    return mul(d.ceil_div(count, WIDEST_VECTOR), WIDEST_VECTOR)
+
+
+def _print_rows_of_any_width(kernel: Kernel, text: KernelText, top: Scope) -> None:
+    columns = row_elements(kernel)
+    assert columns is not None
+    narrow = top.inner()
+    print_narrow(kernel, text, narrow)
+    narrow.lines.append("return;")
+    text.functions.add("narrow")
+    top.close(narrow, f"if ({text.dim(columns)} <= NARROW)")
+    _print_rows(kernel, text, top)
 
 
 def _print_rows(kernel: Kernel, text: KernelText, top: Scope) -> None:
@@ -66,7 +89,8 @@ def _print_rows(kernel: Kernel, text: KernelText, top: Scope) -> None:
     if long and not kernel.rows:
         top.lines.append("const i64 unit = 0;")
     for value, (capacity, count) in long.items():
-        name, kind, size = text.scratch[value], c.type_name(value.type.dtype), text.dim(count)
+        name, kind = text.scratch[value], c.type_name(value.type.dtype)
+        size = text.dim(_padded(count))
         text.buffers[value] = True
         text.scratch.pop(value)
         place = f"{text.pointer(value, written=True)} + unit * {size}"
@@ -84,7 +108,7 @@ def _long_scratch(kernel: Kernel) -> dict[Value, tuple[int, Dim]]:
     each = SCRATCH_BYTES // max(1, len(kernel.scratch))
     found: dict[Value, tuple[int, Dim]] = {}
     for value, count in kernel.scratch.items():
-        capacity = each // value.type.dtype.size
+        capacity = each // value.type.dtype.size // WIDEST_VECTOR * WIDEST_VECTOR
         if not (isinstance(count, int) and count <= capacity):
             found[value] = (capacity, count)
     return found
@@ -252,15 +276,22 @@ def _lane_loop(
 ) -> list[str]:
     """`count` iterations from `first` as a loop over lanes; left: as one vector with a mask, which
     that many iterations are left for."""
-    some = Scope(hoist, frozenset([v]))
-    some.lines.append(f"const i64 {v.name} = {first} + lane;")
-    elements = [text.text(a.what.scalar, some) for a in accumulators]
-    for store in p.stores:
-        print_store(store, text, some)
     lane = Scope(hoist, frozenset([v]))
-    if left is None:
-        lane.lines += some.lines
-    else:
+    lane.lines.append(f"const i64 {v.name} = {first} + lane;")
+    some = lane if left is None else Scope(lane, frozenset([v]))
+    elements = [text.text(a.what.scalar, some) for a in accumulators]
+    whole: list[str] = []
+    for store in p.stores:
+        if left is None or store.root not in text.scratch:
+            print_store(store, text, some)
+            continue
+        # Scratch has room for the rest of a vector, and what was written whole is read at once.
+        kind, name = c.type_name(store.root.type.dtype), text.unique(f"{v.name}_kept")
+        lane.lines.append(f"{kind} {name} = 0;")
+        some.lines.append(f"{name} = {text.text(store.scalar, some)};")
+        place = text.address(store.root, store.index, lane, written=True)
+        whole.append(f"{place} = {name};")
+    if left is not None:
         # Lanes without an element take part with the neutral one.
         for i, a in enumerate(accumulators):
             name = text.unique(f"{a.part}_x")
@@ -268,6 +299,7 @@ def _lane_loop(
             some.lines.append(f"{name} = {elements[i]};")
             elements[i] = name
         lane.close(some, f"if (lane < (i32)({left}))")
+    lane.lines += whole
     lane.lines += [a.step(element) for a, element in zip(accumulators, elements, strict=True)]
     loop = Scope()
     for a in accumulators:

@@ -44,12 +44,21 @@ def print_odometer(
         name = rows[0].name
         top.close(row, f"for (i64 {name} = begin; {name} < end; ++{name})")
         return
+    counters, step = odometer(rows, "begin", text)
+    top.lines += counters
+    row.lines.append(step)
+    top.close(row, "for (i64 unit = begin; unit < end; ++unit)")
+
+
+def odometer(rows: Sequence[LoopVar], unit: str, text: KernelText) -> tuple[list[str], str]:
+    """Counters that stand at iteration `unit` of the rows, and the line that moves them on."""
+    lines: list[str] = []
     stride: Dim = 1
     for v in reversed(rows):
-        start = "begin" if stride == 1 else f"begin / {text.dim(stride)}"
+        start = unit if stride == 1 else f"{unit} / {text.dim(stride)}"
         if v is not rows[0]:
             start = f"{start} % {text.dim(v.extent)}"
-        top.lines.append(f"i64 {v.name} = {start};")
+        lines.append(f"i64 {v.name} = {start};")
         stride = mul(stride, v.extent)
     step = f"++{rows[0].name};"
     for v in rows[1:]:
@@ -58,8 +67,7 @@ def print_odometer(
         else:
             outer = step
             step = f"if (++{v.name} == {text.dim(v.extent)}) {{ {v.name} = 0; {outer} }}"
-    row.lines.append(step)
-    top.close(row, "for (i64 unit = begin; unit < end; ++unit)")
+    return lines, step
 
 
 def bounds_of(

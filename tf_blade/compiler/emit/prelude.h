@@ -51,6 +51,10 @@ enum : i32 { LANES = 8 };
 enum : i32 { LANES = 4 };
 #endif
 
+//@ narrow: lanes
+// Rows of so many elements are done side by side, each in a lane of its own.
+enum : i32 { NARROW = LANES == 16 ? 16 : LANES + LANES / 2 };
+
 //@ lane_accumulators: lanes
 template <class T>
 struct VectorOf;

@@ -101,8 +101,11 @@ class Pool:
     def local(self, value: Value, variables: frozenset[LoopVar]) -> Scalar:
         return self.make("local", value.type.dtype, value=value, vars=variables)
 
-    def load(self, value: Value, index: Affine) -> Scalar:
-        return self.make("load", value.type.dtype, index=index, value=value)
+    def load(
+        self, value: Value, index: Affine, variables: frozenset[LoopVar] | None = None
+    ) -> Scalar:
+        """variables: the loops that what lies there depends on, if not only those of the index."""
+        return self.make("load", value.type.dtype, index=index, value=value, vars=variables)
 
 
 class Tracer:
@@ -291,7 +294,7 @@ def rename(
         args = tuple(renamed(a) for a in s.args)
         index = rename_index(s.index) if s.index is not None else None
         variables = None
-        if s.kind == "local":
+        if s.kind in ("local", "load"):
             targets = (merged.get(v, v) for v in s.vars)
             variables = frozenset(v for v in targets if v is not None)
         made = pool.make(

@@ -127,7 +127,9 @@ def row_reduce_kernel(
         local = dict(row_local)
         for root in kept:
             if pass_of(root) < number:
-                local[root] = (group.home(root), pool.load(root, place(root)))
+                # Scratch has no place for each row, but another content.
+                element = pool.load(root, place(root), frozenset(group.loops))
+                local[root] = (group.home(root), element)
         nest = Pass(group.columns)
         for root in in_columns:
             if pass_of(root) != number:
