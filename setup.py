@@ -4,8 +4,8 @@
     pip install --no-build-isolation .      # users: against their own TensorFlow
 
 What is built: tf_blade/_lib/libtf_blade_ops.so (the op library), tf_blade/_runtime*.so (the Python
-module), tf_blade/_lib/build_info.json (what they were built for), tf_blade/_lib/blade_abi.h (the
-header of generated code).
+module), tf_blade/_lib/build_info.json (what they were built for), tf_blade/_lib/*_abi.h (the
+headers of generated code).
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ class CMakeBuild(build_ext):
         call("cmake", "--build", build, *(["-j", self.parallel] if self.parallel else []))
 
         library = out / "_lib"
-        shutil.copyfile(ROOT / "cc" / "blade_abi.h", library / "blade_abi.h")
+        for header in ("blade_abi.h", "cuda/cuda_abi.h"):
+            shutil.copy(ROOT / "cc" / header, library)
         info = {
             "tensorflow": config["tensorflow"],
             "definitions": config["definitions"],

@@ -16,6 +16,7 @@ BENCHMARKS = {
     "feature_columns": "benchmarks.feature_columns",
     "compiler": "benchmarks.compiler",
     "optimize": "benchmarks.optimize",
+    "cuda": "benchmarks.cuda",
 }
 
 

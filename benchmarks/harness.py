@@ -141,7 +141,7 @@ def machine() -> Machine:
     import tensorflow as tf
 
     return Machine(
-        cpu=_cpu_name(),
+        cpu=cpu_name(),
         cores=len(os.sched_getaffinity(0)),
         python=platform.python_version(),
         tensorflow=tf.__version__,
@@ -164,7 +164,7 @@ def _onednn_is_on() -> bool:
     return bool(decide())
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -185,9 +185,9 @@ class Record:
     quick: bool
     rows: list[dict[str, Any]]
     summary: dict[str, float]
-    machine: Machine
+    machine: Any  # a dataclass: Machine, or what else the numbers were measured on
     date: str = field(default_factory=lambda: _now())
-    commit: str = field(default_factory=lambda: _commit())
+    commit: str = field(default_factory=lambda: commit())
 
     def write(self, path: Path) -> None:
         """Writes the record as JSON; numbers that are not finite become null."""
@@ -200,7 +200,7 @@ def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
-def _commit() -> str:
+def commit() -> str:
     """The checkout's commit, with "+changes" when files differ from it; "" outside a checkout."""
     root = Path(__file__).resolve().parent.parent
     try:

@@ -20,30 +20,6 @@ BladeInt Elements(int rank, const BladeInt* dims) {
 
 }  // namespace
 
-int SizeOf(int dtype) {
-  switch (dtype) {
-    case BLADE_U8:
-    case BLADE_I8:
-    case BLADE_BOOL:
-      return 1;
-    case BLADE_I16:
-    case BLADE_U16:
-    case BLADE_F16:
-    case BLADE_BF16:
-      return 2;
-    case BLADE_F32:
-    case BLADE_I32:
-    case BLADE_U32:
-      return 4;
-    case BLADE_F64:
-    case BLADE_I64:
-    case BLADE_U64:
-      return 8;
-    default:
-      return 0;
-  }
-}
-
 const BladeHost StandaloneRun::kHost = {
     BLADE_ABI_VERSION,
     [](void* ctx, int index, int rank, const BladeInt* dims) {

@@ -8,15 +8,13 @@
 
 #include "aligned_buffer.h"
 #include "blade_abi.h"
+#include "dtype_size.h"
 #include "executable.h"
 #include "gemm/gemm.h"
 #include "gemm/packed_b.h"
 #include "thread_pool.h"
 
 namespace blade {
-
-// Bytes of one element, or 0 for a value that is no BladeDType.
-int SizeOf(int dtype);
 
 // An output of StandaloneRun::Execute.
 struct StandaloneOutput {

@@ -170,15 +170,9 @@ class CtypesHost:
 
     def run(self, inputs: Sequence[np.ndarray], dtypes: Sequence[DType]) -> list[np.ndarray]:
         """The results, of the given dtypes. Raises Refused when the executable refuses."""
-        assert len(inputs) == self.description.n_inputs
         arrays = [np.array(x, order="C") for x in inputs]  # own copies: they must not change
-        tensors = (Tensor * max(1, len(arrays)))()
-        dims = [(c_int64 * max(1, x.ndim))(*x.shape) for x in arrays]
-        for tensor, array, shape in zip(tensors, arrays, dims, strict=False):
-            tensor.data, tensor.dims, tensor.rank = array.ctypes.data, shape, array.ndim
-            tensor.dtype = DType.from_numpy(array.dtype).tf_enum
-        call = _Call(arrays, list(dtypes), self._pieces)
-        status = self._run(byref(call.host), None, tensors)
+        call = Call(arrays, list(dtypes), self._pieces)
+        status = self.run_on(call.host, arrays)
         self.calls, self.gemms, self.convs = call.calls, call.gemms, call.convs
         call.check()
         for before, after in zip(inputs, arrays, strict=True):
@@ -188,8 +182,20 @@ class CtypesHost:
         assert status == 0, f"run returned {status}"
         return [call.outputs[i] for i in range(self.description.n_outputs)]
 
+    def run_on(self, host: ctypes.Structure, inputs: Sequence[np.ndarray]) -> int:
+        """Runs with the callbacks of `host`, which begins with a Host. Returns the status."""
+        assert len(inputs) == self.description.n_inputs
+        tensors = (Tensor * max(1, len(inputs)))()
+        dims = [(c_int64 * max(1, x.ndim))(*x.shape) for x in inputs]
+        for tensor, array, shape in zip(tensors, inputs, dims, strict=False):
+            tensor.data, tensor.dims, tensor.rank = array.ctypes.data, shape, array.ndim
+            tensor.dtype = DType.from_numpy(array.dtype).tf_enum
+        return self._run(ctypes.cast(byref(host), POINTER(Host)), None, tensors)
 
-class _Call:
+
+class Call:
+    """The callbacks for one run, as `host`, and what they have done."""
+
     def __init__(self, inputs: list[np.ndarray], dtypes: list[DType], pieces: int) -> None:
         self.inputs, self.dtypes, self.pieces = inputs, dtypes, pieces
         self.outputs: dict[int, np.ndarray] = {}

@@ -1,4 +1,4 @@
-"""The text of cc/blade_abi.h, which every generated file begins with."""
+"""The text of cc/blade_abi.h, which every generated file begins with, and of its companions."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[2]
-# In a source tree, and in an installed package.
-_PLACES = (_PACKAGE.parent / "cc" / "blade_abi.h", _PACKAGE / "_lib" / "blade_abi.h")
 
 
 @cache
-def abi_header() -> str:
-    """The header's text. Raises FileNotFoundError if the installation is broken."""
-    for place in _PLACES:
+def header(name: str) -> str:
+    """The text of a header of cc/. Raises FileNotFoundError if the installation is broken."""
+    # In a source tree, and in an installed package.
+    places = (_PACKAGE.parent / "cc" / name, _PACKAGE / "_lib" / Path(name).name)
+    for place in places:
         if place.is_file():
             return place.read_text().strip()
-    raise FileNotFoundError(f"blade_abi.h is at none of {', '.join(map(str, _PLACES))}")
+    raise FileNotFoundError(f"{name} is at none of {', '.join(map(str, places))}")
+
+
+def abi_header() -> str:
+    """The text of blade_abi.h."""
+    return header("blade_abi.h")
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tf_blade.compiler.emit import c
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 INLINE_CYCLES = 20_000
 
 KernelStep = Kernel | ColumnReduce | Scan | Scatter | TopK
+# The C type and the name of what a kernel is given, each a field of its arguments.
+Fields = list[tuple[str, str]]
 
 _VALUE_NAME = re.compile(r"\b[pv]\d+(?=_|\b)")
 
@@ -45,11 +48,27 @@ def kernel_step(printer: RunPrinter, step: KernelStep, number: int) -> list[str]
 
 
 def _kernel(printer: RunPrinter, step: KernelStep, function: Function, number: int) -> list[str]:
+    name, kernel, fields = place_kernel(printer, step, function, number, _print_kernel)
+    heading = printer.heading(step, f"{name} runs {kernel}") if kernel != name else []
+    return [*heading, *_call(printer, function, kernel, name, fields)]
+
+
+def place_kernel(
+    printer: RunPrinter,
+    step: KernelStep,
+    function: Function,
+    number: int,
+    print_kernel: Callable[[RunPrinter, KernelStep, Function, str, Fields], None],
+) -> tuple[str, str, Fields]:
+    """Prints the kernel with `print_kernel`, unless one with the same text is there.
+
+    Returns: the step's name, the kernel's (another's for equal texts), what it is given.
+    """
     text = function.text
     same_group = [s for s in printer.schedule.steps[:number] if s.group is step.group]
     name = printer.prefix + step.group.name + (f"_part_{len(same_group)}" if same_group else "")
     printer.source.functions |= text.functions
-    fields: list[tuple[str, str]] = []
+    fields: Fields = []
     for value, written in text.buffers.items():
         kind = c.type_name(value.type.dtype)
         pointer = f"{printer.names[value]}_ptr"
@@ -68,25 +87,26 @@ def _kernel(printer: RunPrinter, step: KernelStep, function: Function, number: i
     neutral = "" if text.flags or text.data else _neutral(function.body, fields)
     same = printer.printed.get(neutral)
     if same is not None:
-        heading = printer.heading(step, f"{name} runs {same}")
-        return [*heading, *_call(printer, function, same, name, fields)]
+        return name, same, fields
     if neutral:
         printer.printed[neutral] = name
-    _print_kernel(printer, step, function, name, fields)
-    return _call(printer, function, name, name, fields)
+    print_kernel(printer, step, function, name, fields)
+    return name, name, fields
+
+
+def argument_struct(name: str, fields: Fields) -> list[str]:
+    """The type of a kernel's arguments."""
+    return [
+        f"struct {name}_args {{",
+        *(f"  {kind} {field_name};" for kind, field_name in fields),
+        "};",
+    ]
 
 
 def _print_kernel(
-    printer: RunPrinter,
-    step: KernelStep,
-    function: Function,
-    name: str,
-    fields: list[tuple[str, str]],
+    printer: RunPrinter, step: KernelStep, function: Function, name: str, fields: Fields
 ) -> None:
-    lines = [*printer.heading(step, name)]
-    lines.append(f"struct {name}_args {{")
-    lines += [f"  {kind} {field_name};" for kind, field_name in fields]
-    lines += ["};", ""]
+    lines = [*printer.heading(step, name), *argument_struct(name, fields), ""]
     lines.append(f"KERNEL void {name}(const void* raw, BladeInt begin, BladeInt end) {{")
     lines.append(f"  const {name}_args& args = *static_cast<const {name}_args*>(raw);")
     for kind, field_name in fields:
@@ -107,7 +127,7 @@ def _print_kernel(
 
 
 def _call(
-    printer: RunPrinter, function: Function, kernel: str, name: str, fields: list[tuple[str, str]]
+    printer: RunPrinter, function: Function, kernel: str, name: str, fields: Fields
 ) -> list[str]:
     """Calls the printed function `kernel` for the step `name`."""
     if function.units == 0:
@@ -146,7 +166,7 @@ def _cycles(printer: RunPrinter, function: Function) -> tuple[str, float | None]
     return " + ".join(parts), None if varying else constant
 
 
-def _neutral(body: list[str], fields: list[tuple[str, str]]) -> str:
+def _neutral(body: list[str], fields: Fields) -> str:
     """The kernel's text with its values numbered in order of appearance: equal texts are kernels
     that differ in what they are given only."""
     numbers: dict[str, str] = {}

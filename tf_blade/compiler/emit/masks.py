@@ -23,7 +23,7 @@ def fills_lanes(p: Pass, v: LoopVar) -> bool:
     only, or what is the same for all of them: instruction sets have masks for these."""
     if isinstance(v.extent, int) and v.extent < _LANES:
         return False
-    if not all(s.root.type.dtype in _TYPES and _is_even(s.index, v) for s in p.stores):
+    if not all(s.root.type.dtype in _TYPES and is_even(s.index, v) for s in p.stores):
         return False
     if not all(a.root.type.dtype in _TYPES for a in p.accumulates):
         return False
@@ -39,12 +39,12 @@ def fills_lanes(p: Pass, v: LoopVar) -> bool:
             return False
         if s.dtype not in _TYPES and s.dtype is not DType.BOOL:
             return False
-        if s.kind == "load" and (s.dtype is DType.BOOL or not _is_even(s.index, v)):
+        if s.kind == "load" and (s.dtype is DType.BOOL or not is_even(s.index, v)):
             return False
     return True
 
 
-def _is_even(index: Affine | None, v: LoopVar) -> bool:
+def is_even(index: Affine | None, v: LoopVar) -> bool:
     """Whether neighbouring iterations are at neighbouring places, or at one."""
     if index is None or index.coefficient(v) not in (0, 1):
         return False

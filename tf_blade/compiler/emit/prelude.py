@@ -10,21 +10,30 @@ from pathlib import Path
 _PART = re.compile(r"^//@ (\w+):(.*)$", re.MULTILINE)
 
 
+_PRELUDE = Path(__file__).with_name("prelude.h")
+
+
 @cache
-def _parts() -> dict[str, tuple[tuple[str, ...], str]]:
+def _parts(file: Path) -> dict[str, tuple[tuple[str, ...], str]]:
     """name -> (names it needs, text), in the file's order."""
-    pieces = _PART.split(Path(__file__).with_name("prelude.h").read_text())[1:]
+    pieces = _PART.split(file.read_text())[1:]
     return {
         name: (tuple(n.strip() for n in needs.split(",") if n.strip()), text.strip())
         for name, needs, text in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True)
     }
 
 
-def prelude(names: Iterable[str]) -> str:
-    """The text of the named parts and of what they need, in the order of prelude.h."""
-    parts = _parts()
+def prelude(names: Iterable[str], own: Path | None = None) -> str:
+    """The text of the named parts and of what they need, in the order of prelude.h.
+
+    own: a file of the same form whose parts take the place of those of prelude.h; all of it that
+      prelude.h hasn't is printed.
+    """
+    general = _parts(_PRELUDE)
+    special = _parts(own) if own is not None else {}
+    parts = general | special
     wanted: set[str] = set()
-    todo = ["types", *names]
+    todo = ["types", *names, *(name for name in special if name not in general)]
     while todo:
         name = todo.pop()
         if name not in wanted:
@@ -34,4 +43,4 @@ def prelude(names: Iterable[str]) -> str:
 
 
 def part_names() -> list[str]:
-    return list(_parts())
+    return list(_parts(_PRELUDE))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import sympy
 
 from tf_blade.compiler.emit import c
-from tf_blade.compiler.emit.kernel_calls import kernel_step
+from tf_blade.compiler.emit.kernel_calls import KernelStep, kernel_step
 from tf_blade.compiler.emit.library_calls import conv_step, gemm_step
 from tf_blade.compiler.emit.loop import row_update, while_loop
 from tf_blade.compiler.fuse.index import mul
@@ -33,20 +33,32 @@ WIDEST = 160
 
 @dataclass
 class Source:
-    """The printed program: functions of the prelude it needs, constants, kernels, run's body."""
+    """The printed program: functions of the prelude it needs, constants, kernels, run's body.
+
+    structs: types of kernels' arguments, where run is in another file than the kernels.
+    """
 
     functions: set[str] = field(default_factory=set)
     data: list[str] = field(default_factory=list)
+    structs: list[str] = field(default_factory=list)
     kernels: list[str] = field(default_factory=list)
     run: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 
 
 class RunPrinter:
-    """Prints everything of one program between the prelude and the dispatch table."""
+    """Prints everything of one program between the prelude and the dispatch table.
 
-    def __init__(self, schedule: Schedule) -> None:
+    print_kernel: prints the kernel of a step; the lines that call it.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        print_kernel: Callable[[RunPrinter, KernelStep, int], list[str]] = kernel_step,
+    ) -> None:
         self.schedule = schedule
+        self._print_kernel = print_kernel
         self.program: Program = schedule.plan.program
         self.memory = schedule.memory
         self.names = c.Names(self.program)
@@ -87,7 +99,7 @@ class RunPrinter:
         self, schedule: Schedule, prefix: str, constant_inputs: dict[int, int]
     ) -> RunPrinter:
         """The printer of a program inside an op; its kernels' names begin with `prefix`."""
-        inner = RunPrinter(schedule)
+        inner = RunPrinter(schedule, self._print_kernel)
         self.names.nest(inner.program)
         inner.names = self.names
         inner.source = replace(self.source, run=[])  # shares all but its own lines
@@ -341,7 +353,7 @@ class RunPrinter:
             return row_update(self, step)
         if isinstance(step, WhileLoop):
             return while_loop(self, step)
-        return kernel_step(self, step, number)
+        return self._print_kernel(self, step, number)
 
     def heading(self, step: Step, name: str) -> list[str]:
         ops = self.schedule.plan.ops(step.group)
