@@ -3,8 +3,9 @@ clusters compute, without lowering them again.
 
 A note in the kernel cache says for each cluster which executable it became and what the report
 tells of it, or which node can't be lowered. Its key covers everything that the compiler looks at:
-ops, attributes, constants and wiring, types, functions called, the compiler's own code, and what
-an executable's key covers (the C++ compiler, its flags, the CPU targets, the ABI).
+ops, attributes, constants and wiring, types, functions called, names of nodes (an executable that
+refuses a run names one), the compiler's own code, and what an executable's key covers (the C++
+compiler, its flags, the CPU targets, the ABI).
 """
 
 from __future__ import annotations
@@ -67,19 +68,16 @@ class KnownClusters:
             return replace(lower_cluster(outlined, types), key=key)
         except UnsupportedError as error:
             if key:
-                node = _Numbers(outlined).encode(error.node)
-                self._notes.put(key, _pack({"node": node, "reason": error.reason}))
+                self._notes.put(key, _pack({"node": error.node, "reason": error.reason}))
             raise
 
     def remember(self, lowered: LoweredCluster) -> None:
         """To be called when a cluster's source has been compiled."""
         if not lowered.key or lowered.executable is not None:
             return
-        numbers = _Numbers(lowered.outlined)
-        kernels = [[k.name, k.kind, [numbers.encode(n) for n in k.nodes]] for k in lowered.kernels]
         note = {
             "executable": self._builds.key(lowered.source),
-            "kernels": kernels,
+            "kernels": [[k.name, k.kind, k.nodes] for k in lowered.kernels],
             "gemms": lowered.gemms,
         }
         self._notes.put(lowered.key, _pack(note))
@@ -88,16 +86,13 @@ class KnownClusters:
         data = self._notes.get(key)
         if data is None:
             return None
-        note, numbers = _unpack(data), _Numbers(outlined)
+        note = _unpack(data)
         if "reason" in note:
-            raise UnsupportedError(note["reason"], numbers.decode(note["node"]))
+            raise UnsupportedError(note["reason"], note["node"])
         executable = self._builds.cached(note["executable"])
         if executable is None:
             return None
-        kernels = [
-            Kernel(name, kind, [numbers.decode(node) for node in nodes])
-            for name, kind, nodes in note["kernels"]
-        ]
+        kernels = [Kernel(name, kind, nodes) for name, kind, nodes in note["kernels"]]
         return LoweredCluster(outlined, kernels, note["gemms"], key=key, executable=executable)
 
     def _key(self, outlined: Outlined, types: Types) -> str:
@@ -108,9 +103,10 @@ class KnownClusters:
 
 
 def _parts(outlined: Outlined, types: Types) -> Iterator[str | bytes]:
-    """What a cluster is made of, names of nodes left out."""
+    """What a cluster is made of."""
     function = outlined.function
     yield outlined.content
+    yield "\n".join(function.nodes)
     yield str(outlined.constant_inputs)
     # In the order of the function's nodes, which is that of its inputs and of its hash.
     yield "\n".join(map(str, function_types(outlined, types).values()))
@@ -155,21 +151,6 @@ def _files_hash() -> str:
     if any(file.stat().st_mtime > _LOADED for file in files):
         return ""
     return _digest(part for f in files for part in (str(f.relative_to(_PACKAGE)), f.read_bytes()))
-
-
-class _Numbers:
-    """Nodes of a cluster's function by their number: the same in equal clusters. Other names (of
-    nodes of functions that it calls) stay as they are."""
-
-    def __init__(self, outlined: Outlined) -> None:
-        self._names = list(outlined.function.nodes)
-        self._numbers = {name: i for i, name in enumerate(self._names)}
-
-    def encode(self, name: str) -> int | str:
-        return self._numbers.get(name, name)
-
-    def decode(self, node: int | str) -> str:
-        return self._names[node] if isinstance(node, int) else node
 
 
 def _digest(parts: Any) -> str:
