@@ -17,6 +17,7 @@ BENCHMARKS = {
     "compiler": "benchmarks.compiler",
     "optimize": "benchmarks.optimize",
     "cuda": "benchmarks.cuda",
+    "vector_math": "benchmarks.vector_math",
 }
 
 

@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
-import os
-import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +16,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import session
+from benchmarks import native, session
 from benchmarks.columns.feeds import ColumnRows
 from benchmarks.columns.model import Column
 
 _SOURCE = Path(__file__).with_name("client.cc")
-_BUILD = Path(__file__).resolve().parents[2] / "build" / "feature_columns"
-_FLAGS = ("-std=c++17", "-O3", "-march=native", "-shared", "-fPIC", "-pthread", "-Wall", "-Wextra")
 _ERROR_BYTES = 1000
 
 
@@ -67,19 +61,8 @@ class _Gather(ctypes.Structure):
 
 @functools.cache
 def _library() -> Any:
-    """client.cc, compiled for this machine unless that was done before."""
-    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        raise RuntimeError("the benchmark's clients are C++: install g++ or clang++, or set CXX")
-    command = [compiler, *_FLAGS, f"-I{tf.sysconfig.get_include()}", str(_SOURCE)]
-    key = hashlib.sha256(_SOURCE.read_bytes() + " ".join(command).encode()).hexdigest()[:16]
-    path = _BUILD / f"client-{key}.so"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        subprocess.run([*command, "-o", str(fresh)], check=True)
-        fresh.rename(path)
-    library = ctypes.CDLL(str(path))
+    """client.cc."""
+    library = native.library(_SOURCE, [tf.sysconfig.get_include()])
     library.bench_run.restype = ctypes.c_double
     library.bench_gather.restype = ctypes.c_double
     return library

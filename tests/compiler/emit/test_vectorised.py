@@ -12,13 +12,17 @@ from tests.compiler.emit.programs import EXAMPLES, Example
 from tf_blade.compiler import compile_program
 from tf_blade.compiler.build import find_compiler
 
-UNARY = "exp expm1 log log1p tanh logistic erf erfc sin cos tan rsqrt sqrt abs sign floor round"
+UNARY = (
+    "exp expm1 log log1p tanh logistic erf erfc sin cos tan asin acos atan sinh cosh asinh acosh "
+    "atanh rsqrt sqrt abs sign floor round"
+)
 VECTORISED = [
     *(
         Example(kind, "(%x: f32[a, b]) -> (%0)", f"%0: f32[a, b] = {kind}(%x)")
         for kind in UNARY.split()
     ),
     Example("power", "(%x: f32[a], %y: f32[a]) -> (%0)", "%0: f32[a] = pow(%x, %y)"),
+    Example("angle", "(%x: f32[a], %y: f32[a]) -> (%0)", "%0: f32[a] = atan2(%x, %y)"),
     Example(
         "gelu",
         "(%x: f32[a, 16], %bias: f32[16]) -> (%8)",

@@ -99,8 +99,8 @@ class _Narrow:
     def print(self) -> None:
         self.text.functions.add("dim_min")
         self.tile.lines.append(f"const i32 count = (i32)dim_min({ROWS}, end - first);")
-        loads = [s for s in _all_scalars(self.kernel) if s.kind == "load" and s.vars & self.rows]
-        self._copy_in([s for s in loads if s.value not in self.stored])
+        loads = [s for s in _all_scalars(self.kernel) if s.kind == "load"]
+        self._copy_in([s for s in loads if s.vars & self.rows and s.value not in self.stored])
         own = {s.root: self._array(s.root, ROWS * NARROW, "tile") for s in self._stores()}
         for s in loads:
             if s.value in own:
@@ -172,7 +172,8 @@ class _Narrow:
             start = neutral(a.kind, a.root.type.dtype)
             self.tile.lines.append(f"for ({_kind(a)}& x : {row}) x = {start};")
         body = self._columns(self.tile)
-        lane = body.inner(self.rows)
+        # What the row has in a tile depends on the column alone by its index, but not by its value.
+        lane = body.inner([*self.rows, *self.loops])
         for a, row in sums:
             element = self.text.text(a.scalar, lane)
             step = combine(a.kind, a.root.type.dtype, f"{row}[lane]", element)

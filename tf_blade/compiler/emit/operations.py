@@ -11,8 +11,8 @@ from tf_blade.compiler.ir.types import DType
 _SUFFIX = {DType.F32: "f", DType.F64: ""}
 # Functions of the prelude for f32; the C library's for f64.
 _PRELUDE_F32 = frozenset(
-    "exp exp_decay expm1 log log1p tanh logistic erf erfc sin cos tan asin acos atan pow "
-    "rsqrt".split()
+    "exp exp_decay expm1 log log1p tanh logistic erf erfc sin cos tan asin acos atan sinh cosh "
+    "asinh acosh atanh atan2 pow rsqrt".split()
 )
 _PRELUDE_F64 = frozenset("logistic rsqrt".split())
 _LIBRARY = {

@@ -295,7 +295,8 @@ INLINE f32 exp_in_range_f32(f32 x) {
   // the normal numbers.
   const f32 shifted = __builtin_fmaf(x, 1.44269504f, 12582976.0f);
   const f32 y = exp_rest(x, shifted - 12582976.0f);
-  return from_bits((i32)((u32)bits_of(y) + ((u32)bits_of(shifted) << 23))) * 0x1p-64f;
+  const f32 power = from_bits((i32)((u32)bits_of(y) + ((u32)bits_of(shifted) << 23)));
+  return __builtin_fmaf(power, 0x1p-64f, x - x);  // moved, a NaN may be a number: x - x is none
 }
 
 //@ exp_decay_f32: exp_in_range_f32
@@ -387,14 +388,18 @@ INLINE f32 log1p_f32(f32 x) {
 }
 
 //@ logistic_f32: exp_decay_f32
-// At most 3 ulp.
+// At most 2 ulp.
 INLINE f32 logistic_f32(f32 x) {
   const f32 e = exp_decay_f32(-__builtin_fabsf(x));  // never overflows
-  return (x >= 0 ? 1.0f : e) / (1.0f + e);
+  const f32 divisor = 1.0f + e;
+  const f32 lost = e - (divisor - 1.0f);
+  const f32 y = (x >= 0 ? 1.0f : e) / divisor;
+  // less y * lost / divisor
+  return __builtin_fmaf(-y * (x >= 0 ? y : 1.0f - y), lost, y);
 }
 
 //@ atan_f32:
-// At most 2.5 ulp. Beyond tan(pi / 8) the angle to pi / 4, beyond tan(3 pi / 8) that to pi / 2;
+// At most 2 ulp. Beyond tan(pi / 8) the angle to pi / 4, beyond tan(3 pi / 8) that to pi / 2;
 // both in two parts, since the first alone is off by half an ulp.
 INLINE f32 atan_f32(f32 x) {
   const f32 a = __builtin_fabsf(x);
@@ -405,45 +410,49 @@ INLINE f32 atan_f32(f32 x) {
   const f32 t = over / under;
   const f32 z = t * t;
   f32 p = 8.05374449538e-2f;
-  p = p * z - 1.38776856032e-1f;
-  p = p * z + 1.99777106478e-1f;
-  p = p * z - 3.33329491539e-1f;
+  p = __builtin_fmaf(p, z, -1.38776856032e-1f);
+  p = __builtin_fmaf(p, z, 1.99777106478e-1f);
+  p = __builtin_fmaf(p, z, -3.33329491539e-1f);
   const f32 angle = far ? 1.5707964f : middle ? 0.7853982f : 0.0f;
-  const f32 rest = far ? -4.371139e-8f : middle ? -2.1855695e-8f : 0.0f;
-  return __builtin_copysignf(angle + (rest + (p * z * t + t)), x);
+  const f32 constant_rest = far ? -4.371139e-8f : middle ? -2.1855695e-8f : 0.0f;
+  // What rounding a + 1 took away: t times it over a + 1, which is 2 / (1 - t).
+  const f32 lost = far ? 0.0f : middle ? a - (under - 1.0f) : 0.0f;
+  const f32 rest = __builtin_fmaf(t * lost, __builtin_fmaf(t, 0.5f, -0.5f), constant_rest);
+  return __builtin_copysignf(angle + (__builtin_fmaf(p * z, t, rest) + t), x);
 }
 
-//@ half_asin_f32:
-// asin(a) for 0 <= a <= 0.5, half of acos(a) above: the argument's root is small there.
-INLINE f32 half_asin_f32(f32 a) {
-  const bool large = a > 0.5f;
-  const f32 z = large ? 0.5f * (1.0f - a) : a * a;
-  const f32 s = large ? __builtin_sqrtf(z) : a;
-  f32 p = 4.2163199048e-2f;
-  p = p * z + 2.4181311049e-2f;
-  p = p * z + 4.5470025998e-2f;
-  p = p * z + 7.4953002686e-2f;
-  p = p * z + 1.6666752422e-1f;
-  return p * z * s + s;
+//@ half_asin:
+// asin(a) for 0 <= a <= 0.5, half of acos(a) above: the argument's root is small there. In f64,
+// since asin of numbers over 0.5 is the difference of larger angles.
+INLINE f64 half_asin(f64 a) {
+  const bool large = a > 0.5;
+  const f64 z = large ? 0.5 * (1.0 - a) : a * a;
+  const f64 s = large ? __builtin_sqrt(z) : a;
+  f64 p = 4.2163199048e-2;
+  p = __builtin_fma(p, z, 2.4181311049e-2);
+  p = __builtin_fma(p, z, 4.5470025998e-2);
+  p = __builtin_fma(p, z, 7.4953002686e-2);
+  p = __builtin_fma(p, z, 1.6666752422e-1);
+  return __builtin_fma(p * z, s, s);
 }
 
-//@ asin_f32: half_asin_f32
-// At most 2.5 ulp.
+//@ asin_f32: half_asin
+// At most 1 ulp.
 INLINE f32 asin_f32(f32 x) {
-  const f32 a = __builtin_fabsf(x);
-  const f32 p = half_asin_f32(a);
-  const f32 result = a > 0.5f ? 1.5707964f - (2.0f * p + 4.371139e-8f) : p;
-  return __builtin_copysignf(result, x);
+  const f64 a = __builtin_fabsf(x);
+  const f64 p = half_asin(a);
+  const f64 result = a > 0.5 ? 1.57079632679489661923 - 2.0 * p : p;
+  return __builtin_copysignf((f32)result, x);
 }
 
-//@ acos_f32: half_asin_f32
-// At most 2 ulp.
+//@ acos_f32: half_asin
+// At most 1 ulp.
 INLINE f32 acos_f32(f32 x) {
-  const f32 a = __builtin_fabsf(x);
-  const f32 p = half_asin_f32(a);
-  const f32 outer = x > 0.0f ? 2.0f * p : 3.1415927f - (2.0f * p + 8.742278e-8f);
-  const f32 inner = 1.5707964f - (__builtin_copysignf(p, x) + 4.371139e-8f);
-  return a > 0.5f ? outer : inner;
+  const f64 a = __builtin_fabsf(x);
+  const f64 p = half_asin(a);
+  const f64 outer = x > 0.0f ? 2.0 * p : 3.14159265358979323846 - 2.0 * p;
+  const f64 inner = 1.57079632679489661923 - __builtin_copysign(p, (f64)x);
+  return (f32)(a > 0.5 ? outer : inner);
 }
 
 //@ logaddexp_f32: exp_decay_f32, log1p_f32, max_f32, min_f32
@@ -509,7 +518,7 @@ INLINE f32 erf_f32(f32 x) {
 }
 
 //@ erfc_f32: bits, exp_in_range_f32, keep_nan
-// At most 4 ulp.
+// At most 2 ulp.
 INLINE f32 erfc_f32(f32 x) {
   // erfc(11) is 0 in f32. By bits: a select of floats would be repeated in all that follows.
   const i32 magnitude = bits_of(__builtin_fabsf(x)), most = 0x41300000;
@@ -535,30 +544,42 @@ INLINE f32 erfc_f32(f32 x) {
   y = __builtin_fmaf(y, q, -1.66031361e-1f);
   y = __builtin_fmaf(y, q, -9.27639827e-2f);
   y = __builtin_fmaf(y, q, 2.76978403e-1f);
-  // (1 + y) / (1 + 2a)
+  // (1 + y) / (1 + 2a), and what rounding took away
   const f32 d = inverse_both * p;
   const f32 ratio = __builtin_fmaf(y, d, d);
-  const f32 e = __builtin_fmaf(ratio, -a, 0.5f) * 2.0f + (y - ratio);
-  const f32 scaled = __builtin_fmaf(e, d, ratio);
+  const f32 c_low = __builtin_fmaf(2.0f, a, 1.0f - c);
+  const f32 off = __builtin_fmaf(-ratio, c_low, __builtin_fmaf(-ratio, c, 1.0f) + y);
+  const f32 low = off * d;
   // times exp(-a^2), with what rounding a^2 took away
   const f32 square = a * a;
   const f32 decay = exp_in_range_f32(-square);
   const f32 lost = __builtin_fmaf(-a, a, square);
-  const f32 result = __builtin_fmaf(scaled, decay, scaled * decay * lost);
+  const f32 result = __builtin_fmaf(ratio, decay, __builtin_fmaf(ratio, lost, low) * decay);
   return keep_nan(x, x < 0 ? 2.0f - result : result);
 }
 
-//@ sincos:
-// sin(x) and cos(x) for |x| <= 2^45: reduced by multiples of pi / 2 in f64. At most 2 ulp.
+//@ quarter_turns:
+// x = count * pi / 2 + rest for |x| <= 2^45; count modulo 4.
+struct QuarterTurns {
+  f64 rest;
+  i32 count;
+};
+INLINE QuarterTurns quarter_turns(f32 x) {
+  const f64 n = __builtin_rint((f64)x * 0.63661977236758134308);
+  f64 rest = __builtin_fma(n, -1.57079632679489655800, (f64)x);
+  rest = __builtin_fma(n, -6.12323399573676603587e-17, rest);
+  return {rest, (i32)(n - 4.0 * __builtin_floor(n * 0.25))};
+}
+
+//@ sincos: quarter_turns
+// sin(x) and cos(x) for |x| <= 2^45. At most 2 ulp.
 struct SinCos {
   f32 sin, cos;
 };
 INLINE SinCos sincos(f32 x) {
-  const f64 n = __builtin_rint((f64)x * 0.63661977236758134308);
-  f64 reduced = __builtin_fma(n, -1.57079632679489655800, (f64)x);
-  reduced = __builtin_fma(n, -6.12323399573676603587e-17, reduced);
-  const f32 r = (f32)reduced;
-  const i32 quadrant = (i32)(n - 4.0 * __builtin_floor(n * 0.25));
+  const QuarterTurns turned = quarter_turns(x);
+  const f32 r = (f32)turned.rest;
+  const i32 quadrant = turned.count;
   const f32 z = r * r;
   f32 s = -1.9515295891e-4f;
   s = __builtin_fmaf(s, z, 8.3321608736e-3f);
@@ -579,11 +600,129 @@ INLINE f32 sin_f32(f32 x) { return sincos(x).sin; }
 //@ cos_f32: sincos
 INLINE f32 cos_f32(f32 x) { return sincos(x).cos; }
 
-//@ tan_f32: sincos
-// At most 4 ulp.
+//@ tan_f32: quarter_turns
+// At most 1 ulp: all in f64.
 INLINE f32 tan_f32(f32 x) {
-  const SinCos both = sincos(x);
-  return both.sin / both.cos;
+  const QuarterTurns turned = quarter_turns(x);
+  const f64 r = turned.rest, z = r * r;
+  f64 s = -1.9515295891e-4;
+  s = __builtin_fma(s, z, 8.3321608736e-3);
+  s = __builtin_fma(s, z, -1.6666654611e-1);
+  s = __builtin_fma(s * z, r, r);
+  f64 c = 2.443315711809948e-5;
+  c = __builtin_fma(c, z, -1.388731625493765e-3);
+  c = __builtin_fma(c, z, 4.166664568298827e-2);
+  c = __builtin_fma(c * z, z, __builtin_fma(z, -0.5, 1.0));
+  const bool swap = turned.count & 1;
+  return (f32)((swap ? -c : s) / (swap ? s : c));
+}
+
+//@ atan2_f32: bits
+// At most 1 ulp: in f64, from the ratio of the smaller to the larger size.
+INLINE f32 atan2_f32(f32 y, f32 x) {
+  const f32 a = __builtin_fabsf(y), b = __builtin_fabsf(x);
+  const bool steep = a > b;
+  const f64 large = steep ? a : b, small = steep ? b : a;
+  const f64 ratio = small == large ? (large > 0 ? 1.0 : 0.0) : small / large;
+  const bool far = ratio > 0.41421356;  // as in atan_f32
+  const f64 t = (far ? ratio - 1.0 : ratio) / (far ? ratio + 1.0 : 1.0);
+  const f64 z = t * t;
+  f64 p = 8.05374449538e-2;
+  p = __builtin_fma(p, z, -1.38776856032e-1);
+  p = __builtin_fma(p, z, 1.99777106478e-1);
+  p = __builtin_fma(p, z, -3.33329491539e-1);
+  f64 angle = __builtin_fma(p * z, t, t) + (far ? 0.78539816339744830962 : 0.0);
+  angle = steep ? 1.57079632679489661923 - angle : angle;
+  angle = bits_of(x) < 0 ? 3.14159265358979323846 - angle : angle;
+  const f32 result = __builtin_copysignf((f32)angle, y);
+  return (x != x) | (y != y) ? __builtin_nanf("") : result;
+}
+
+//@ log_of_wide:
+// log(x) of positive finite x, to some 40 bits.
+INLINE f64 log_of_wide(f64 x) {
+  i64 bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  // x = m * 2^e with m in [sqrt(1/2), sqrt(2))
+  const i64 e = (bits - 0x3fe6a09e667f3bcd) >> 52;
+  const i64 rest = bits - (i64)((u64)e << 52);
+  f64 m;
+  __builtin_memcpy(&m, &rest, sizeof m);
+  const f64 s = (m - 1.0) / (m + 1.0), z = s * s;
+  f64 p = 2.0 / 15;
+  p = __builtin_fma(p, z, 2.0 / 13);
+  p = __builtin_fma(p, z, 2.0 / 11);
+  p = __builtin_fma(p, z, 2.0 / 9);
+  p = __builtin_fma(p, z, 2.0 / 7);
+  p = __builtin_fma(p, z, 2.0 / 5);
+  p = __builtin_fma(p, z, 2.0 / 3);
+  p = __builtin_fma(p, z, 2.0);
+  return __builtin_fma((f64)(i32)e, 0.69314718055994530942, p * s);
+}
+
+//@ asinh_f32: log_of_wide
+// At most 1 ulp: by its formula in f64, and where that has cancelled by its series.
+INLINE f32 asinh_f32(f32 x) {
+  const f64 a = __builtin_fabsf(x);
+  const f64 b = a < 0x1p128 ? a : 0x1p128;
+  const f64 formula = log_of_wide(b + __builtin_sqrt(__builtin_fma(b, b, 1.0)));
+  const f64 series = __builtin_fma(a * a * a, -1.0 / 6, a);
+  const f64 result = a < 0x1p-10 ? series : a < __builtin_inf() ? formula : a;
+  return __builtin_copysignf((f32)result, x);
+}
+
+//@ acosh_f32: log_of_wide
+// At most 1 ulp.
+INLINE f32 acosh_f32(f32 x) {
+  const f64 a = x;
+  const f64 b = a >= 1.0 ? (a < 0x1p128 ? a : 0x1p128) : 1.0;
+  const f64 formula = log_of_wide(b + __builtin_sqrt(__builtin_fma(b, b, -1.0)));
+  const f64 result = a < __builtin_inf() ? formula : a;
+  return a >= 1.0 ? (f32)result : __builtin_nanf("");
+}
+
+//@ atanh_f32: log_of_wide
+// At most 1 ulp.
+INLINE f32 atanh_f32(f32 x) {
+  const f64 a = __builtin_fabsf(x);
+  const f64 b = a < 1.0 ? a : 0.0;
+  const f64 formula = 0.5 * log_of_wide((1.0 + b) / (1.0 - b));
+  const f64 series = __builtin_fma(a * a * a, 1.0 / 3, a);
+  const f64 outside = a == 1.0 ? __builtin_inf() : __builtin_nan("");
+  const f64 result = a < 0x1p-10 ? series : a < 1.0 ? formula : outside;
+  return __builtin_copysignf((f32)result, x);
+}
+
+//@ half_exp_f32: bits, exp_rest
+// exp(a) / 2 for a >= 0, without overflowing before the result does.
+INLINE f32 half_exp_f32(f32 a) {
+  const f32 x = a > 91.0f ? 91.0f : a;  // NaN stays
+  const f32 shifted = __builtin_fmaf(x, 1.44269504f, 12582912.0f);
+  const f32 y = exp_rest(x, shifted - 12582912.0f);
+  const u32 n = (u32)bits_of(shifted) - 0x4b400000u;
+  return y * from_bits((i32)((n + 62u) << 23)) * 0x1p64f;
+}
+
+//@ sinh_f32: half_exp_f32
+// At most 2 ulp.
+INLINE f32 sinh_f32(f32 x) {
+  const f32 a = __builtin_fabsf(x);
+  const f32 half = half_exp_f32(a);
+  const f32 large = half - 0.25f / half;
+  const f32 z = x * x;
+  f32 p = 2.81e-6f;
+  p = __builtin_fmaf(p, z, 1.9841270e-4f);
+  p = __builtin_fmaf(p, z, 8.3333333e-3f);
+  p = __builtin_fmaf(p, z, 1.6666667e-1f);
+  const f32 small = __builtin_fmaf(p * z, x, x);
+  return a < 1.0f ? small : __builtin_copysignf(large, x);
+}
+
+//@ cosh_f32: half_exp_f32
+// At most 2 ulp.
+INLINE f32 cosh_f32(f32 x) {
+  const f32 half = half_exp_f32(__builtin_fabsf(x));
+  return half + 0.25f / half;
 }
 
 //@ pow_f32: bits

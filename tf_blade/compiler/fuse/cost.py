@@ -16,11 +16,12 @@ _KINDS: dict[str, float] = {
     **dict.fromkeys("div sqrt".split(), 4),
     **dict.fromkeys("rsqrt".split(), 6),
     **dict.fromkeys("exp log logistic tanh erf".split(), 14),
-    **dict.fromkeys("asin acos atan".split(), 18),
+    **dict.fromkeys("asin acos atan sinh cosh".split(), 18),
     **dict.fromkeys("expm1 log1p sin cos erfc".split(), 22),
     **dict.fromkeys("rem floor_mod".split(), 20),
     **dict.fromkeys("floor_div".split(), 5),
-    **dict.fromkeys("pow tan sinh cosh asinh acosh atanh atan2".split(), 60),
+    **dict.fromkeys("tan asinh acosh atanh atan2".split(), 40),
+    "pow": 60,
 }
 _INTEGER_DIVISION = 20.0
 LOAD = 1.0
