@@ -18,7 +18,7 @@ from tf_blade.inputs import FeedSet, with_other_batches
 from tf_blade.parse_example import ExampleFeature
 from tf_blade.progress import Progress, silent
 from tf_blade.report import CheckReport, OutputCheck
-from tf_blade.runner import Model, Runner, first_line
+from tf_blade.runner import Model, StoredModel, first_line
 from tf_blade.saved_model import Signature
 from tf_blade.signatures import computation, read_meta_graph
 from tf_blade.synthesis import synthesise
@@ -92,7 +92,7 @@ def _plan_given(original: Model, signature: Signature, given: Sequence[FeedSet])
 
 def check(
     original: Model,
-    optimized: Runner,
+    optimized: StoredModel,
     plans: Mapping[str, FeedPlan],
     config: Config,
     progress: Progress = silent,
@@ -143,7 +143,7 @@ def check(
 
 
 def _run_both(
-    original: Model, optimized: Runner, name: str, feeds: FeedSet, config: Config
+    original: Model, optimized: StoredModel, name: str, feeds: FeedSet, config: Config
 ) -> tuple[list[OutputCheck], str]:
     """Output checks, and a reason if the original fails."""
     try:
@@ -164,7 +164,7 @@ def _run_both(
 def excuse_random_outputs(
     reports: Mapping[str, CheckReport],
     first: Model,
-    second: Runner,
+    second: StoredModel,
     plans: Mapping[str, FeedPlan],
     config: Config,
 ) -> None:

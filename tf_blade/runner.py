@@ -32,6 +32,13 @@ class Model(Protocol):
     def run(self, signature: str, feeds: Feeds) -> Answers: ...
 
 
+class StoredModel(Model, Protocol):
+    """One that lies in a SavedModel folder."""
+
+    directory: str
+    tags: tuple[str, ...]
+
+
 class Runner:
     """A SavedModel folder, loaded fresh: variables are as they were saved.
 

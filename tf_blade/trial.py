@@ -9,21 +9,22 @@ the ops for it pay for the trial, which takes as long as importing TensorFlow.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tf_blade import machine
+from tf_blade.child import Child, Crashed
 from tf_blade.errors import SavedModelError
 from tf_blade.saved_model import MetaGraph
 from tf_blade.signatures import reachable_nodes
 
+if TYPE_CHECKING:
+    from tf_blade.runner import Feeds
+
 _NEEDED = ({"Pad"}, {"Conv2D", "DepthwiseConv2dNative"}, {"Add", "AddV2"})
-_SECONDS = 600  # that a trial may take
-_SURVIVED = "the signatures ran"  # the child says so before it tries them in a session
 
 
 def is_risky(meta_graph: MetaGraph, signatures: Iterable[str]) -> bool:
@@ -46,54 +47,54 @@ def require_survival(
 
     Raises SavedModelError if TensorFlow crashes wherever the model runs.
     """
-    command = [sys.executable, "-m", "tf_blade.trial", os.fspath(directory), ",".join(tags)]
-    package = Path(__file__).resolve().parents[1]
-    paths = [str(package), os.environ.get("PYTHONPATH", "")]
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in paths if path))
-    try:
-        done = subprocess.run(
-            [*command, *signatures],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return ""
-    if done.returncode in (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS):
-        name = signal.Signals(-done.returncode).name
-        if _SURVIVED in done.stdout:
-            return f"TensorFlow itself crashes ({name}) when a session runs it on this machine"
-        raise SavedModelError(
-            f"TensorFlow itself crashes ({name}) when it runs "
-            f"'{os.fspath(directory)}' on this machine. Its oneDNN graph pass does that to some "
-            "convolutions beside a Pad: try again with TF_ENABLE_ONEDNN_OPTS=0 in the environment."
-        )
-    return ""
+    arguments = os.fspath(directory), tuple(tags), list(signatures)
+    survived = False
+    with contextlib.closing(Child()) as child:
+        try:
+            found, questions = child.call(_run, *arguments)
+            survived = True
+            child.call(_run_in_session, arguments[0], found, questions)
+        except Crashed as crash:
+            if crash.signal not in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS):
+                return ""
+            name = crash.signal.name
+        except Exception:
+            return ""
+        else:
+            return ""
+    if survived:
+        return f"TensorFlow itself crashes ({name}) when a session runs it on this machine"
+    raise SavedModelError(
+        f"TensorFlow itself crashes ({name}) when it runs "
+        f"'{os.fspath(directory)}' on this machine. Its oneDNN graph pass does that to some "
+        "convolutions beside a Pad: try again with TF_ENABLE_ONEDNN_OPTS=0 in the environment."
+    )
 
 
-def _run(directory: str, tags: str, signatures: list[str]) -> None:
+def _run(
+    directory: str, tags: tuple[str, ...], signatures: list[str]
+) -> tuple[tuple[str, ...], list[tuple[str, Feeds]]]:
+    """Runs the model where its format is best. Returns its tags, and what to ask a session, if that
+    is another place."""
     from tf_blade.check import plan_feeds
     from tf_blade.config import Config
     from tf_blade.original import Original
     from tf_blade.runner import Runner
 
-    known = Original.read(directory, tuple(tag for tag in tags.split(",") if tag), signatures)
+    known = Original.read(directory, tags, signatures)
     model = Runner(directory, known.tags)
     plans = plan_feeds(model, known.signatures, known.features, {}, Config())
-    if model.in_session:
-        return
-    print(_SURVIVED, flush=True)
     model.close()
-    model = Runner(directory, known.tags, in_session=True)
-    for name, plan in plans.items():
-        if not known.no_session[name]:
-            for feeds in plan.sets:
-                model.run(name, feeds.values)
+    served = {} if model.in_session else {n: p for n, p in plans.items() if not known.no_session[n]}
+    return known.tags, [(n, feeds.values) for n, plan in served.items() for feeds in plan.sets]
 
 
-if __name__ == "__main__":
-    _run(sys.argv[1], sys.argv[2], sys.argv[3:])
+def _run_in_session(
+    directory: str, tags: tuple[str, ...], questions: list[tuple[str, Feeds]]
+) -> None:
+    from tf_blade.runner import Runner
+
+    if questions:
+        model = Runner(directory, tags, in_session=True)
+        for signature, feeds in questions:
+            model.run(signature, feeds)

@@ -1,7 +1,7 @@
 """A model on which TensorFlow crashes is refused; the process that asked lives on."""
 
-import contextlib
 import os
+import signal
 import subprocess
 import sys
 
@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import tf_blade
 from tf_blade import machine, runner, trial
+from tf_blade.child import Child, Crashed
 from tf_blade.signatures import read_meta_graph
 
 
@@ -73,50 +74,58 @@ def test_optimize_survives_or_refuses(tmp_path):
         assert (tmp_path / "out" / "saved_model.pb").exists()
 
 
-@pytest.mark.parametrize(
-    ("child", "crashes"),
-    [("import os; os.kill(os.getpid(), 11)", True), ("raise SystemExit(1)", False)],
-)
-def test_a_crash_is_told_from_an_error(child, crashes, monkeypatch, tmp_path):
-    run = subprocess.run
+class Dying(Child):
+    """It answers some calls before it dies."""
 
-    def run_instead(_, **options):
-        return run([sys.executable, "-c", child], **options)
+    def __init__(self, crash: Crashed, answers: list[object]) -> None:
+        super().__init__()
+        self.crash, self.answers = crash, list(answers)
 
-    monkeypatch.setattr(trial.subprocess, "run", run_instead)
-    expected = (pytest.raises(tf_blade.SavedModelError, match="crashes"), contextlib.nullcontext())[
-        not crashes
-    ]
-    with expected:
-        assert trial.require_survival(tmp_path, ["serve"], ["serving_default"]) == ""
+    def call(self, function, *args, **kwargs):
+        if not self.answers:
+            raise self.crash
+        return self.answers.pop(0)
+
+
+def test_a_crash_is_told_from_an_error(monkeypatch, tmp_path):
+    died = Dying(Crashed("crashed with SIGSEGV", signal.SIGSEGV), [])
+    monkeypatch.setattr(trial, "Child", lambda: died)
+    with pytest.raises(tf_blade.SavedModelError, match=r"crashes \(SIGSEGV\)"):
+        trial.require_survival(tmp_path, ["serve"], ["serving_default"])
+    slow = Dying(Crashed("did not end within 600 s"), [])
+    monkeypatch.setattr(trial, "Child", lambda: slow)
+    assert trial.require_survival(tmp_path, ["serve"], ["serving_default"]) == ""
 
 
 def test_a_model_that_crashes_in_a_session_only_is_kept_out_of_sessions(monkeypatch, tmp_path):
-    run = subprocess.run
-    child = f"import os; print({trial._SURVIVED!r}, flush=True); os.kill(os.getpid(), 11)"
-
-    def run_instead(_, **options):
-        return run([sys.executable, "-c", child], **options)
-
-    monkeypatch.setattr(trial.subprocess, "run", run_instead)
+    crash = Crashed("crashed with SIGSEGV", signal.SIGSEGV)
+    monkeypatch.setattr(trial, "Child", lambda: Dying(crash, [(("serve",), [])]))
     reason = trial.require_survival(tmp_path, ["serve"], ["serving_default"])
     assert "SIGSEGV" in reason and "session" in reason
 
 
-def test_a_trial_runs_the_functions_and_then_a_session(tmp_path, monkeypatch, capsys):
-    made = []
+def test_a_trial_runs_the_functions_and_then_a_session(tmp_path, monkeypatch):
+    """Not in a child, so that it can be watched."""
+    asked: list[tuple[bool, int]] = []
 
     class Watched(runner.Runner):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            made.append((self.in_session, capsys.readouterr().out.strip()))
-
         def run(self, signature, feeds):
-            asked.add(self.in_session)
+            asked.append((self.in_session, len(feeds["x"])))
             return super().run(signature, feeds)
 
-    asked: set[bool] = set()
+    class Here(Child):
+        def call(self, function, *args, **kwargs):
+            return function(*args, **kwargs)
+
     monkeypatch.setattr(runner, "Runner", Watched)
-    trial._run(str(save(True, tmp_path / "model")), "serve", ["serving_default"])
-    assert made == [(False, ""), (True, trial._SURVIVED)]
-    assert asked == {False, True}
+    monkeypatch.setattr(trial, "Child", Here)
+    folder = save(True, tmp_path / "model")
+    assert trial.require_survival(folder, ["serve"], ["serving_default"]) == ""
+    batches = [batch for in_session, batch in asked if in_session]
+    assert batches and set(batches) <= {batch for in_session, batch in asked if not in_session}
+    assert [in_session for in_session, _ in asked] == sorted(in_session for in_session, _ in asked)
+
+
+def test_errors_of_the_model_are_not_the_trials_business(tmp_path):
+    """In a real child."""
+    assert trial.require_survival(tmp_path / "nothing", ["serve"], ["serving_default"]) == ""

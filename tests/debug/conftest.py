@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import itertools
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +16,38 @@ import tensorflow as tf
 
 import tf_blade
 from tests.feature_column.models import input_layer
+from tf_blade.child import Child
 from tf_blade.config import Config
 from tf_blade.dump.read import Dump, read_dump
 from tf_blade.machine import cpu_target
 
 fc = tf.feature_column
+# By name: each has a function called like the module.
+bisect, replay = (
+    importlib.import_module(f"tf_blade.debug.{name}") for name in ("bisect", "replay")
+)
+
+
+class SharedChild(Child):
+    """It serves all tests: another one would import TensorFlow again."""
+
+    def close(self) -> None:
+        """It stays."""
+
+
+@pytest.fixture(scope="session")
+def shared_children() -> Iterator[list[Child]]:
+    children: list[Child] = [SharedChild(), SharedChild()]
+    yield children
+    for child in children:
+        Child.close(child)
+
+
+@pytest.fixture(autouse=True)
+def few_children(shared_children: list[Child], monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = itertools.cycle(shared_children)  # for models, for kernels
+    monkeypatch.setattr(bisect, "Child", lambda: next(turn))
+    monkeypatch.setattr(replay, "Child", lambda: shared_children[1])
 
 
 class ThreeParts(tf.Module):

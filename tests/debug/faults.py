@@ -56,6 +56,19 @@ def code(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(scope, "operation", wrong)
 
 
+def crashing_code(patch: pytest.MonkeyPatch, crashing: str) -> None:
+    """The code for one kind of op stores to nowhere."""
+    right = scope.operation
+
+    def wrong(kind: str, *args: Any) -> Any:
+        found = right(kind, *args)
+        if kind != crashing:
+            return found
+        return dataclasses.replace(found, text=f"(*(volatile int*)8 = 1, {found.text})")
+
+    patch.setattr(scope, "operation", wrong)
+
+
 def inlining(patch: pytest.MonkeyPatch) -> None:
     """A negation that is computed where it is read is forgotten."""
     right = Tracer._at

@@ -74,6 +74,28 @@ def test_wrong_code_is_found(
     assert culprit.message.startswith("the code for tanh is wrong")
 
 
+def test_code_that_crashes_is_found(
+    three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.crashing_code(monkeypatch, "tanh")
+    found = bisect(three_parts, tmp_path / "dump", config=quick)
+    culprit = only(found)
+    assert (culprit.kind, culprit.cluster, culprit.nodes) == ("code", "blade_cluster_0", ["squash"])
+    assert culprit.message == "the code for tanh crashed with SIGSEGV"
+    assert "crashed with SIGSEGV" in found.mismatches[0][1].message
+    assert culprit.replays
+
+
+def test_a_rewrite_that_leads_to_a_crash_is_found(
+    three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
+):
+    faults.rewrite(monkeypatch, "middle")
+    faults.crashing_code(monkeypatch, "min")  # which the rewrite makes
+    culprit = only(bisect(three_parts, tmp_path / "dump", config=quick))
+    assert (culprit.kind, culprit.nodes) == ("rewrite", ["middle"])
+    assert "makes the model crash (it crashed with SIGSEGV)" in culprit.message
+
+
 def test_wrong_inlining_is_found(
     three_parts: Path, tmp_path: Path, quick: Config, monkeypatch: pytest.MonkeyPatch
 ):

@@ -98,6 +98,26 @@ def test_code_that_refuses_what_the_reference_answers_fails(copy: Path):
     assert found.samples[0].failure.startswith("the compiled code refuses")
 
 
+def test_a_crash_of_the_kernels_is_told_and_other_clusters_go_on(copy: Path):
+    """With inputs of some sizes only."""
+    kernels = copy / MIDDLE / layout.KERNELS
+    start = "int BLADE_RUN(const BladeHost* host, void* ctx, const BladeTensor* inputs) {\n"
+    assert start in kernels.read_text()
+    store = "if (inputs[0].dims[0] == 3) *(volatile int*)8 = 1;\n"
+    change(copy, MIDDLE, layout.KERNELS, start, start + store)
+    found = {cluster.name: cluster for cluster in replay(read_dump(copy), seconds=0.1)}
+    assert [name for name, cluster in found.items() if not cluster.equal] == [MIDDLE]
+    right, wrong = found[MIDDLE].samples
+    assert right.equal and right.tensorflow and not right.crashed
+    assert wrong.crashed and wrong.failure == "the compiled code crashed with SIGSEGV"
+    # It would take this process down.
+    assert right.latency is None and wrong.latency is None
+    assert found["blade_cluster_0"].samples[0].latency is not None
+    shown = io.StringIO()
+    Console(file=shown, width=300).print(replay_renderable([found[MIDDLE]]))
+    assert "crashed with SIGSEGV" in shown.getvalue()
+
+
 def test_the_tolerance_can_be_chosen(copy: Path):
     change(copy, "blade_cluster_0", layout.KERNELS, "* 0.5f;", "* 0.499f;")
     assert not one(copy, "blade_cluster_0").equal

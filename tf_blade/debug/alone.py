@@ -13,9 +13,11 @@ import numpy as np
 
 from tf_blade import _runtime, machine
 from tf_blade.backends.cpu.executables import compile_sources
+from tf_blade.child import Child, Crashed
 from tf_blade.compiler.ir import interpreter
 from tf_blade.compiler.ir.program import Program
 from tf_blade.config import Config
+from tf_blade.debug.suspects import Refused, run_executable
 from tf_blade.dump import layout
 from tf_blade.dump.read import Dump, DumpedCluster, Sample
 from tf_blade.dump.subgraph import TAGS, save_compiled, save_nodes
@@ -24,10 +26,6 @@ from tf_blade.graph.graph import TensorRef
 from tf_blade.library import load_ops
 from tf_blade.progress import silent
 from tf_blade.runner import Answers, Feeds, Runner
-
-
-class Refused(Exception):
-    """The compiled code or the interpreter doesn't cover these inputs; the text says why."""
 
 
 def compile_config(dump: Dump) -> Config:
@@ -57,23 +55,18 @@ def compile_kernels(source: str, config: Config) -> bytes:
     return result.executable
 
 
-def run_executable(
-    executable: _runtime.Executable,
-    arrays: Sequence[np.ndarray],
-    dtypes: Sequence[np.dtype],
-    constant_inputs: Sequence[int] = (),
-) -> list[np.ndarray]:
-    """What compiled code gives. Raises Refused."""
-    try:
-        results: list[np.ndarray] = executable.run(
-            list(arrays),
-            list(dtypes),
-            threads=machine.available_cpus(),
-            constant_inputs=list(constant_inputs),
-        )
-    except _runtime.Refused as refusal:
-        raise Refused(str(refusal)) from None
-    return results
+def crashes(cluster: DumpedCluster, container: bytes, child: Child) -> bool:
+    """Whether an executable of the cluster crashes on one of the recorded inputs."""
+    dtypes = [np.dtype(t.info.dtype.as_numpy_dtype) for t in cluster.outputs]
+    for sample in cluster.samples:
+        arrays = cluster.arrays(sample)
+        try:
+            child.call(run_executable, container, arrays, dtypes, cluster.constant_inputs)
+        except Refused:
+            continue
+        except Crashed:
+            return True
+    return False
 
 
 def run_interpreter(program: Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -91,7 +84,7 @@ class Alone(Protocol):
     """
 
     def compiled(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """What the generated code gives."""
+        """What the generated code gives, run in a child process. Raises Crashed besides."""
         ...
 
     def reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -116,16 +109,16 @@ class AloneCluster:
     Raises CompilerNotFoundError, and DumpError if the kernels don't compile.
     """
 
-    def __init__(self, dump: Dump, cluster: DumpedCluster) -> None:
+    def __init__(self, dump: Dump, cluster: DumpedCluster, child: Child) -> None:
         self.container = compile_kernels(cluster.text(layout.KERNELS), compile_config(dump))
         self._cluster = cluster
-        self._executable = _runtime.Executable(self.container)
+        self._child = child
         self._nodes = TensorFlowNodes(cluster.original, grappler=False)
 
     def compiled(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         dtypes = [np.dtype(t.info.dtype.as_numpy_dtype) for t in self._cluster.outputs]
         constants = self._cluster.constant_inputs
-        return run_executable(self._executable, arrays, dtypes, constants)
+        return self._child.call(run_executable, self.container, arrays, dtypes, constants)
 
     def reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         return run_interpreter(self._cluster.rewritten, arrays)
@@ -146,24 +139,25 @@ class AloneLookup:
     Raises as AloneCluster does.
     """
 
-    def __init__(self, dump: Dump, cluster: DumpedCluster) -> None:
+    def __init__(self, dump: Dump, cluster: DumpedCluster, child: Child) -> None:
         self._cluster = cluster
+        self._child = child
         try:
             self._library = _runtime.Lookup(cluster.text(layout.LOOKUP))
         except _runtime.Refused as refusal:
             raise DumpError(
                 f"'{cluster.folder / layout.LOOKUP}' can't be read: {refusal}"
             ) from refusal
-        self._executable = None
+        self._container = b""
         if (cluster.folder / layout.KERNELS).exists():
             source = cluster.text(layout.KERNELS)
-            self._executable = _runtime.Executable(compile_kernels(source, compile_config(dump)))
+            self._container = compile_kernels(source, compile_config(dump))
 
     def compiled(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        if self._executable is None:
+        if not self._container:
             return self.reference(arrays)
         dtypes = [np.dtype(np.float32)] * len(self._cluster.outputs)
-        return run_executable(self._executable, arrays, dtypes)
+        return self._child.call(run_executable, self._container, arrays, dtypes)
 
     def reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         try:

@@ -20,12 +20,14 @@ from typing import Any, Literal
 from tf_blade import optimizer
 from tf_blade.backends.cpu.clusters import compile_function
 from tf_blade.check import FeedPlan, plan_feeds
+from tf_blade.child import Child
 from tf_blade.config import Config
-from tf_blade.debug.alone import compile_kernels, only_for_this_machine
+from tf_blade.debug.alone import compile_kernels, crashes, only_for_this_machine
 from tf_blade.debug.blame import wrong_code, wrong_columns, wrong_lowering
 from tf_blade.debug.replay import replay
 from tf_blade.debug.search import all_failing, first_failing
 from tf_blade.debug.variants import Judge, variant
+from tf_blade.dump import layout
 from tf_blade.dump.read import Dump, DumpedCluster, read_dump
 from tf_blade.dump.record import record_inputs
 from tf_blade.errors import DumpError, InputError
@@ -109,7 +111,9 @@ def bisect(
     signatures: Iterable[str] | None = None,
     progress: Progress = silent,
 ) -> Bisection:
-    """Optimises a SavedModel and, if its answers are wrong, finds out why.
+    """Optimises a SavedModel and, if its answers are wrong or it crashes, finds out why.
+
+    What was optimised runs in a child process.
 
     Args:
       saved_model: a SavedModel folder. Nothing is written to it.
@@ -135,8 +139,12 @@ def bisect(
         original = Runner(source.directory, known.tags, False, known.prefers_session)
         with contextlib.closing(original):
             plans = plan_feeds(original, known.signatures, known.features, given, config)
-        with tempfile.TemporaryDirectory(prefix="tf_blade_bisect_") as scratch:
-            job = _Bisector(source, known, config, plans, progress, Path(scratch))
+        with (
+            tempfile.TemporaryDirectory(prefix="tf_blade_bisect_") as scratch,
+            contextlib.closing(Child()) as models,
+            contextlib.closing(Child()) as kernels,
+        ):
+            job = _Bisector(source, known, config, plans, progress, Path(scratch), models, kernels)
             return job.run()
 
 
@@ -151,15 +159,21 @@ class _Bisector:
         plans: Mapping[str, FeedPlan],
         progress: Progress,
         scratch: Path,
+        models: Child,
+        kernels: Child,
     ) -> None:
+        """Models run in one child, kernels alone in the other."""
         self._source = source
         self._known = known
         self._config = config
         self._plans = plans
         self._progress = progress
         self._scratch = scratch
+        self._kernels = kernels
         self._optimized = scratch / "optimized"
-        self._judge = Judge(source.directory, known, plans, config)
+        self._judge = Judge(source.directory, known, plans, config, models)
+        self._harm = "makes the answers wrong"
+        self._crashing: set[str] = set()  # clusters that crash alone
 
     def run(self) -> Bisection:
         assert self._config.dump_dir is not None
@@ -171,6 +185,9 @@ class _Bisector:
         record_inputs(self._optimized, self._known.tags, self._plans, dump, self._progress)
         self._progress("check answers")
         found = self._first_look(self._judge.checks(self._optimized))
+        if self._judge.crash:
+            self._harm = f"makes the model crash (it {self._judge.crash})"
+            self._crashing = {c.name for c in dump.clusters.values() if self._crashes(c)}
         found.clusters, found.dump = len(units), self._config.dump_dir
         if found.status == "differs":
             found.culprits = self._culprits(units, dump)
@@ -218,14 +235,28 @@ class _Bisector:
     ) -> bool:
         """Whether the model is wrong when only these clusters are compiled."""
         self._progress("halve", self._judge.tries)
+        # A crash of the model would cost a new process with TensorFlow in it.
+        if self._crashing & set(enabled) - set(executables or ()):
+            return True
         with variant(self._optimized, enabled, executables or {}) as folder:
             return self._judge.fails(folder)
+
+    def _crashes(self, cluster: DumpedCluster) -> bool:
+        if cluster.is_lookup or cluster.missing:
+            return False
+        config = only_for_this_machine(self._config)
+        try:
+            executable = compile_kernels(cluster.text(layout.KERNELS), config)
+        except DumpError:  # then it isn't in the model
+            return False
+        return crashes(cluster, executable, self._kernels)
 
     def _investigate(self, name: str, group: Sequence[str], dump: Dump) -> list[Culprit]:
         cluster = dump.clusters[name]
         if cluster.is_lookup:
             found = [self._blame_lookup(name)]
-            columns = wrong_columns(dump, cluster, self._config.rtol, self._config.atol)
+            rtol, atol = self._config.rtol, self._config.atol
+            columns = wrong_columns(dump, cluster, rtol, atol, self._kernels)
             if columns:
                 found[0].nodes = columns
                 found[0].message += f"; columns that differ: {len(columns)}"
@@ -264,7 +295,7 @@ class _Bisector:
                 return self._fails_after(cluster, group, Steps(count, without))
 
             step = steps[first_failing(len(steps), fails) - 1]
-            found.append(_wrong_change(step, len(steps), bool(without)))
+            found.append(_wrong_change(step, len(steps), bool(without), self._harm))
             without |= {(step.stage, step.rule)}
         return found or [
             Culprit(
@@ -283,6 +314,8 @@ class _Bisector:
             executable = compile_kernels(compiled.source, only_for_this_machine(self._config))
         except DumpError:
             return False  # code that nobody can run gives no wrong answers
+        if crashes(cluster, executable, self._kernels):
+            return True
         return self._fails(group, {cluster.name: executable})
 
     def _blame_base(self, cluster: DumpedCluster) -> Culprit:
@@ -294,14 +327,15 @@ class _Bisector:
                 f"the lowering of {lowering.op} is wrong: {lowering.check.describe()}",
                 nodes=[lowering.node],
             )
-        code = wrong_code(cluster, only_for_this_machine(self._config), rtol, atol)
+        config = only_for_this_machine(self._config)
+        code = wrong_code(cluster, config, rtol, atol, self._kernels)
         if code is not None:
-            message = f"the code for {code.op.kind} is wrong: {code.check.describe()}"
+            message = f"the code for {code.op.kind} {code.verdict}"
             return Culprit("code", message, nodes=_names(code.op.source))
         return Culprit(
             "unknown",
-            "the cluster makes the answers wrong before any change to its program, but no tensor "
-            "in it differs on the recorded inputs",
+            f"the cluster {self._harm} before any change to its program, but no tensor in it "
+            "differs on the recorded inputs",
         )
 
     # -- lookups and passes ---------------------------------------------------------------
@@ -324,17 +358,15 @@ class _Bisector:
         """The model is wrong although TensorFlow runs all of its nodes."""
         if not self._fails_after_passes(None):
             return Culprit(
-                "lookup", "cutting lookups out of the graph makes the answers wrong, not their code"
+                "lookup", f"cutting lookups out of the graph {self._harm}, not their code"
             )
         if self._fails_after_passes(0):
-            return Culprit(
-                "clustering", "cutting clusters out of the graph makes the answers wrong"
-            )
+            return Culprit("clustering", f"cutting clusters out of the graph {self._harm}")
         steps = Steps()
         self._run_passes(steps)
         number = first_failing(len(steps.made), self._fails_after_passes)
         step = steps.made[number - 1]
-        message = f"the graph pass '{step.rule}' makes the answers wrong ({step.before})"
+        message = f"the graph pass '{step.rule}' {self._harm} ({step.before})"
         return Culprit("pass", message, step=step)
 
     def _run_passes(self, steps: Steps) -> Path:
@@ -350,14 +382,14 @@ class _Bisector:
             return self._judge.fails(edited)
 
 
-def _wrong_change(step: Step, count: int, not_the_first: bool) -> Culprit:
+def _wrong_change(step: Step, count: int, not_the_first: bool, harm: str) -> Culprit:
     what = {
         "rewrite": f"the rewrite '{step.rule}'",
         "inline": f"computing a {step.rule} where it is read",
         "fuse": f"fusing two kernels into a {step.rule}",
     }[step.stage]
     once = "; so it does without the kind of change above" if not_the_first else ""
-    message = f"{what} (change {step.number} of {count}) makes the answers wrong{once}"
+    message = f"{what} (change {step.number} of {count}) {harm}{once}"
     return Culprit(step.stage, message, nodes=_names(step.nodes), step=step)
 
 

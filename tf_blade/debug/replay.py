@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tf_blade.child import Child, Crashed
 from tf_blade.compare import compare
 from tf_blade.debug.alone import (
     Alone,
     AloneCluster,
     AloneLookup,
-    Refused,
     compiled_node,
     feeds_of,
 )
+from tf_blade.debug.suspects import Refused
 from tf_blade.dump import layout
 from tf_blade.dump.read import Dump, DumpedCluster, Sample
 from tf_blade.errors import DumpError
@@ -40,6 +41,7 @@ class SampleReplay:
       refused: why the compiled code doesn't answer. In a model TensorFlow's nodes then do.
       interpreter_refused: why the reference doesn't.
       failure: what is wrong beyond single outputs.
+      crashed: whether it is a crash of the compiled code. Then the cluster isn't timed.
       latency: TensorFlow's nodes (original) and the compiled op (optimized), each in a session.
     """
 
@@ -50,6 +52,7 @@ class SampleReplay:
     refused: str = ""
     interpreter_refused: str = ""
     failure: str = ""
+    crashed: bool = False
     latency: LatencyReport | None = None
 
     @property
@@ -81,7 +84,7 @@ def replay(
     seconds: float = 0.0,
     progress: Progress = silent,
 ) -> list[ClusterReplay]:
-    """Runs clusters of a dump alone.
+    """Runs clusters of a dump alone: compiled code in a child process, which it may crash.
 
     Args:
       cluster: the only one to run; None: all.
@@ -95,15 +98,16 @@ def replay(
     atol = dump.atol if atol is None else atol
     count = sum(len(c.samples) for c in chosen)
     results = []
-    for i, each in enumerate(chosen):
-        progress("replay clusters", i, len(chosen))
-        reason = each.missing
-        if reason and (cluster is not None or len(chosen) == 1):
-            raise DumpError(f"{each.name} can't be replayed: {reason}.")
-        if reason:
-            results.append(ClusterReplay(each.name, skipped=reason))
-            continue
-        results.append(_replay_cluster(dump, each, rtol, atol, seconds / count))
+    with contextlib.closing(Child()) as child:
+        for i, each in enumerate(chosen):
+            progress("replay clusters", i, len(chosen))
+            reason = each.missing
+            if reason and (cluster is not None or len(chosen) == 1):
+                raise DumpError(f"{each.name} can't be replayed: {reason}.")
+            if reason:
+                results.append(ClusterReplay(each.name, skipped=reason))
+                continue
+            results.append(_replay_cluster(dump, each, rtol, atol, seconds / count, child))
     if all(result.skipped for result in results):
         reasons = "; ".join(f"{result.name}: {result.skipped}" for result in results)
         raise DumpError(f"no cluster of '{dump.folder}' can be replayed: {reasons}.")
@@ -111,14 +115,20 @@ def replay(
 
 
 def _replay_cluster(
-    dump: Dump, cluster: DumpedCluster, rtol: float, atol: float, seconds: float
+    dump: Dump,
+    cluster: DumpedCluster,
+    rtol: float,
+    atol: float,
+    seconds: float,
+    child: Child,
 ) -> ClusterReplay:
     result = ClusterReplay(cluster.name, cluster.nodes)
-    alone: Alone = (AloneLookup if cluster.is_lookup else AloneCluster)(dump, cluster)
+    alone: Alone = (AloneLookup if cluster.is_lookup else AloneCluster)(dump, cluster, child)
     with contextlib.closing(alone):
         for sample in cluster.samples:
             result.samples.append(_compare(alone, cluster, sample, rtol, atol))
-    if seconds > 0 and isinstance(alone, AloneCluster):
+    crashed = any(sample.crashed for sample in result.samples)
+    if seconds > 0 and isinstance(alone, AloneCluster) and not crashed:
         _time(cluster, alone.container, result, seconds)
     return result
 
@@ -145,6 +155,9 @@ def _compare(
         result.refused = str(refusal)
         if reference is not None:
             result.failure = f"the compiled code refuses what the reference answers: {refusal}"
+        return result
+    except Crashed as crash:
+        result.crashed, result.failure = True, f"the compiled code {crash}"
         return result
     if reference is not None:
         result.interpreter = held_against(reference)

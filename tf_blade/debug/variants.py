@@ -10,7 +10,9 @@ from pathlib import Path
 from tensorflow.core.framework import attr_value_pb2
 
 from tf_blade.check import FeedPlan, check
+from tf_blade.child import Child
 from tf_blade.config import Config
+from tf_blade.debug.suspects import SuspectModel
 from tf_blade.dump.edit import cluster_of, edit_clusters, run_fallback
 from tf_blade.graph.graph import Graph, Node
 from tf_blade.original import Original
@@ -53,9 +55,11 @@ class Judge:
       known: facts about it.
       plans: feeds for its signatures.
       config: the tolerances.
+      child: where variants run, which may crash.
 
     Attributes:
       tries: how many models were judged.
+      crash: how the last one crashed, "" if it didn't.
       random: (signature, output) pairs on which the original disagrees with itself.
     """
 
@@ -65,21 +69,28 @@ class Judge:
         known: Original,
         plans: Mapping[str, FeedPlan],
         config: Config,
+        child: Child,
     ) -> None:
         self._directory = directory
         self._known = known
         self._plans = plans
         self._config = config
+        self._child = child
         self._answers = Recorded(self._asked)
         self._loaded: Runner | None = None
         self.tries = 0
+        self.crash = ""
         self.random: set[tuple[str, str]] = set()
 
     def checks(self, directory: Path) -> dict[str, CheckReport]:
         """A model's answers held against the original's, by signature."""
         self.tries += 1
-        with self._original() as original, contextlib.closing(self._load(directory)) as model:
-            return check(original, model, self._plans, self._config)
+        tags, in_session = self._known.tags, self._known.prefers_session
+        suspect = SuspectModel(self._child, directory, tags, True, in_session)
+        with self._original() as original, contextlib.closing(suspect):
+            found = check(original, suspect, self._plans, self._config)
+        self.crash = suspect.crash
+        return found
 
     def fails(self, directory: Path) -> bool:
         """Whether the model is wrong where the original gives the same answer each time."""
@@ -96,7 +107,7 @@ class Judge:
 
     def find_random(self) -> None:
         """Compares the original with itself, and remembers the outputs that differ."""
-        first, second = self._load(self._directory), self._load(self._directory)
+        first, second = self._load(), self._load()
         with contextlib.closing(first), contextlib.closing(second):
             itself = check(first, second, self._plans, self._config)
         for name, found in itself.items():
@@ -106,7 +117,7 @@ class Judge:
     def _original(self) -> Iterator[Model]:
         """The original as it was saved, or the answers it gave, if calls leave no trace."""
         if self._known.stateful:
-            with contextlib.closing(self._load(self._directory)) as model:
+            with contextlib.closing(self._load()) as model:
                 yield model
             return
         try:
@@ -118,10 +129,9 @@ class Judge:
 
     def _asked(self) -> Runner:
         if self._loaded is None:
-            self._loaded = self._load(self._directory)
+            self._loaded = self._load()
         return self._loaded
 
-    def _load(self, directory: Path) -> Runner:
-        # Only the original may go without Grappler: the others run as they will be served.
-        grappler = directory != self._directory
-        return Runner(directory, self._known.tags, grappler, self._known.prefers_session)
+    def _load(self) -> Runner:
+        # Variants run with Grappler, as they will be served; the original may go without.
+        return Runner(self._directory, self._known.tags, False, self._known.prefers_session)
