@@ -35,8 +35,10 @@ from tf_blade.passes.drop_controls import drop_controls
 from tf_blade.passes.prune import prune
 
 _Attr = attr_value_pb2.AttrValue
-_MAKE_LISTS = ("TensorListReserve", "TensorListFromTensor")
-_READ_LISTS = ("TensorListStack", "TensorListLength")
+_CHANGE_LISTS = ("TensorListScatterIntoExistingList",)
+_MAKE_LISTS = ("TensorListReserve", "TensorListFromTensor", *_CHANGE_LISTS)
+_READ_LISTS = ("TensorListStack", "TensorListLength", "TensorListGather")
+_INDICES = ("TensorListGather", 1)
 _KEPT_ATTRS = ("parallel_iterations", "_lower_using_switch_merge")
 
 
@@ -213,12 +215,16 @@ class _Wrapper:
         fetched = {ref for _, ref in graph.outputs}
         inside: dict[str, Node] = {}
         self.readers: list[Node] = []
-        for ref, dtype in zip(loop.inputs, loop.attrs["T"].list.type, strict=True):
-            if dtype == types_pb2.DT_VARIANT:
-                maker = graph.nodes[ref.node]
-                if maker.op not in _MAKE_LISTS:
-                    raise UnsupportedError(f"a list that {maker.op} gives", maker.name)
-                inside[maker.name] = maker
+        dtypes = zip(loop.inputs, loop.attrs["T"].list.type, strict=True)
+        lists = [ref for ref, dtype in dtypes if dtype == types_pb2.DT_VARIANT]
+        for ref in lists:
+            maker = graph.nodes[ref.node]
+            if maker.op not in _MAKE_LISTS:
+                raise UnsupportedError(f"a list that {maker.op} gives", maker.name)
+            inside[maker.name] = maker
+            if maker.op in _CHANGE_LISTS:
+                lists.append(maker.inputs[0])
+        self.makers = list(inside)
         inside[loop.name] = loop
         self.moved: dict[TensorRef, TensorRef] = {}
         self.results: list[tuple[TensorRef, TensorRef]] = []  # in the graph, in the function
@@ -273,8 +279,10 @@ class _Wrapper:
                     literal.attrs = {k: v for k, v in source.attrs.items() if not k.startswith("_")}
                     nodes.setdefault(source.name, literal)
                     continue
-                if node.op in _READ_LISTS:
+                if node.op in _READ_LISTS and (node.op, i) != _INDICES:
                     raise UnsupportedError("the shape of a list's elements is computed", node.name)
+                if node.op in _READ_LISTS and self._follows_loop(ref):
+                    raise UnsupportedError("reads a list where its results say", node.name)
                 name = arguments.setdefault(ref, f"argument_{len(arguments)}")
                 copy.inputs[i] = TensorRef(name)
             nodes[node.name] = copy
@@ -294,6 +302,18 @@ class _Wrapper:
             results,
             nodes.values(),
         )
+
+    def _follows_loop(self, ref: TensorRef) -> bool:
+        """Whether the tensor depends on the loop."""
+        found: set[str] = set()
+        todo = [ref.node]
+        while todo:
+            name = todo.pop()
+            if name not in found and name in self.graph.nodes:
+                found.add(name)
+                node = self.graph.nodes[name]
+                todo += [*(source.node for source in node.inputs), *node.controls]
+        return self.loop.name in found
 
     def _dtype(self, ref: TensorRef) -> int:
         for node in self.constants:
@@ -360,17 +380,16 @@ class _Wrapper:
         ]
         for name in gone:
             del graph.nodes[name]
-        self._drop_unread(self.loop.inputs)
+        self._drop_unread_makers()
 
-    def _drop_unread(self, refs: Iterable[TensorRef]) -> None:
-        """Removes the makers of the loop's lists, which nothing reads any more."""
-        read = {ref.node for node in self.graph for ref in node.inputs}
-        read |= {c for node in self.graph for c in node.controls}
-        read |= {ref.node for _, ref in self.graph.outputs}
-        read |= {name for _, name in self.graph.control_outputs}
-        for name in {ref.node for ref in refs}:
-            node = self.graph.nodes[name]
-            if node.op in _MAKE_LISTS and name not in read:
+    def _drop_unread_makers(self) -> None:
+        """Removes the makers of the loop's lists that nothing reads any more, last ones first."""
+        for name in self.makers:
+            read = {ref.node for node in self.graph for ref in node.inputs}
+            read |= {c for node in self.graph for c in node.controls}
+            read |= {ref.node for _, ref in self.graph.outputs}
+            read |= {name for _, name in self.graph.control_outputs}
+            if name not in read:
                 del self.graph.nodes[name]
 
     # -- names ----------------------------------------------------------------------------

@@ -31,6 +31,9 @@ LARGE = np.ones((64, 64), np.float32)
 RECURRENT = (RNG.standard_normal((20, 80)) * 0.3).astype(np.float32)
 X = Arg("f32", ("n", 4), finite)
 SEQUENCE = Arg("f32", ("t", "n", 3), finite)
+# Not negative: TensorFlow reads somewhere else then.
+PLACE = Arg("i32", (), computed(lambda rng, dims: rng.integers(0, 9)))
+X_ROWS = Arg("f32", ("t", 4), finite)
 TRIPS = Arg("i32", (), computed(lambda rng, dims: rng.integers(-1, 9)))
 
 
@@ -101,6 +104,48 @@ def read_past_the_end(x: Any, n: Any) -> Any:
     """An index outside is an error, also where elements are empty."""
     array = tf.TensorArray(tf.float32, 3).unstack(tf.stack([x, x + 1, x * 2]))
     return tf.while_loop(lambda i, h: i < n, lambda i, h: (i + 1, h + array.read(i)), [0, x])
+
+
+def appended(x: Any, n: Any) -> Any:
+    """A list that grows by one element an iteration, as often as is asked for."""
+    array = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[4])
+    _, h, array = tf.while_loop(
+        lambda i, h, a: i < n, lambda i, h, a: (i + 1, h * 0.5, a.write(i, h)), [0, W[0], array]
+    )
+    return array.stack(), array.size(), h
+
+
+def appended_rows(x: Any) -> Any:
+    """The same for each row; nobody says what shape the elements have."""
+    count = tf.shape(x)[0]
+    array = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+    _, array = tf.while_loop(
+        lambda i, a: i < count, lambda i, a: (i + 1, a.write(i, tf.tanh(x[i]))), [0, array]
+    )
+    return array.stack()
+
+
+def gathered(x: Any, n: Any) -> Any:
+    """Some elements, not all, after the loop and in it."""
+    rows = tf.TensorArray(tf.float32, 5, element_shape=[4], clear_after_read=False)
+    rows = rows.unstack(tf.concat([tf.ones([5, 4]), x], 0)[:5])
+
+    def body(i: Any, h: Any, a: Any) -> Any:
+        pair = rows.gather([i, 4 - i])
+        return i + 1, h + pair[0] - pair[1], a.write(i, h)
+
+    array = tf.TensorArray(tf.float32, 5, element_shape=[4])
+    _, h, array = tf.while_loop(lambda i, *_: i < 4, body, [0, W[1], array])
+    return h, array.gather(tf.stack([n, 0, n]))
+
+
+def scattered(x: Any, n: Any) -> Any:
+    """Elements that are put into places of a list before the loop reads it."""
+    array = tf.TensorArray(tf.float32, 6, element_shape=[4], clear_after_read=False)
+    array = array.scatter(tf.stack([2, n, 0]), tf.stack([W[0], W[1], W[2]]))
+    return tf.while_loop(
+        lambda i, h: i < 6, lambda i, h: (i + 1, h * 0.5 + array.read(i)), [0, tf.zeros([4])]
+    )[1]
 
 
 def indexed(x: Any, n: Any) -> Any:
@@ -219,6 +264,16 @@ CASES = [
     Case("written_partly", written_partly, (X, TRIPS), **CLOSE),
     Case("read_back", read_back, (X, TRIPS), **CLOSE),
     Case("read_past_the_end", read_past_the_end, (X, TRIPS), **CLOSE),
+    Case("appended", appended, (X, TRIPS), assumes=lambda dims, arrays: bool(arrays[1] > 0)),
+    Case("appended_rows", appended_rows, (X_ROWS,), assumes=has_steps, ulps=4),
+    Case("gathered", gathered, (X, PLACE), **CLOSE),
+    Case(
+        "scattered",
+        scattered,
+        (X, PLACE),
+        assumes=lambda dims, arrays: bool(arrays[1] < 6),
+        **CLOSE,
+    ),
     Case("indexed", indexed, (X, TRIPS), **CLOSE),
     Case("scanned", scanned, (Arg("f32", ("t", 1, 4), finite),), assumes=has_steps, **CLOSE),
     Case("mapped", mapped, (X,), **CLOSE),
@@ -368,10 +423,51 @@ def strings(x: Any, n: Any) -> Any:
     )
 
 
-def appended(x: Any, n: Any) -> Any:
+def skipped(x: Any, n: Any) -> Any:
+    """A list that grows, whose last element depends on data."""
     array = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[4])
-    _, array = tf.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a.write(i, x[0])), [0, array])
-    return array.size()
+    _, array = tf.while_loop(
+        lambda i, a: i < n, lambda i, a: (i + 1, a.write(i // 2, x[0])), [0, array]
+    )
+    return array.stack()
+
+
+def stopped(x: Any, n: Any) -> Any:
+    array = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[4])
+    _, _, array = tf.while_loop(
+        lambda i, h, a: tf.logical_and(i < n, tf.reduce_sum(h) < 9.0),
+        lambda i, h, a: (i + 1, h + 1.0, a.write(i, h)),
+        [0, x[0], array],
+    )
+    return array.stack()
+
+
+def measured(x: Any, n: Any) -> Any:
+    """How long a list is so far."""
+
+    def body(i: Any, k: Any, a: Any) -> Any:
+        a = a.write(i, x[0])
+        return i + 1, k + a.size(), a
+
+    array = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[4])
+    _, k, array = tf.while_loop(lambda i, *_: i < n, body, [0, 0, array])
+    return k, array.stack()
+
+
+def written_twice(x: Any, n: Any) -> Any:
+    array = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[4])
+    _, array = tf.while_loop(
+        lambda i, a: i < n,
+        lambda i, a: (i + 1, a.write(i + 1, x[0]).write(i, x[1])),
+        [0, array],
+    )
+    return array.stack()
+
+
+def gathered_where_it_ends(x: Any, n: Any) -> Any:
+    array = tf.TensorArray(tf.float32, 9, element_shape=[4])
+    i, array = tf.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a.write(i, x[0])), [0, array])
+    return array.gather(tf.reshape(i - 1, [1]))
 
 
 @pytest.mark.parametrize(
@@ -387,7 +483,11 @@ def appended(x: Any, n: Any) -> Any:
         (large_branch, (X, TRIPS), "a large constant in a function that it calls"),
         (random, (X, TRIPS), "RandomUniform is stateful"),
         (strings, (X, TRIPS), "string"),
-        (appended, (X, TRIPS), "a list that grows"),
+        (skipped, (X, TRIPS), "grows by another number"),
+        (stopped, (X, TRIPS), "grows by another number"),
+        (measured, (X, TRIPS), "the length of a list that grows"),
+        (written_twice, (X, TRIPS), "grows by several elements"),
+        (gathered_where_it_ends, (X, TRIPS), "where its results say"),
     ],
     ids=lambda v: v.__name__ if callable(v) else None,
 )

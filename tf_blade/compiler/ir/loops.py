@@ -52,6 +52,11 @@ def counters(condition: Program, body: Program) -> Iterator[tuple[int, Value]]:
                 yield found
 
 
+def is_only_test(condition: Program) -> bool:
+    """Whether the condition asks for one thing only, so that a counter says how often it holds."""
+    return len(list(_demands(condition.results[0]))) == 1
+
+
 def _demands(value: Value) -> Iterator[Value]:
     """Conditions that hold where the value is true."""
     op = value.op

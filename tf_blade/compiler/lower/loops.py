@@ -1,24 +1,22 @@
 """Loops (While with its tensor lists), in the form that `tf_blade/loops.py` brings them into.
 
-That is a call of a function that makes the lists, loops, and stacks what the lists hold.
-
-A list is an array of its elements, which all have one shape. The shape of the elements of an empty
-list (TensorListReserve) may be known from what the body puts into it.
+That is a call of a function that makes the lists, loops, and stacks what the lists hold. The shape
+of the elements of an empty list may be known from what the body puts into it, and how long a list
+grows from how often the body runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.builder import Builder
 from tf_blade.compiler.ir.dims import Dim
-from tf_blade.compiler.ir.loops import is_bounded
-from tf_blade.compiler.ir.program import Value
-from tf_blade.compiler.ir.types import DType
+from tf_blade.compiler.ir.loops import counters, is_bounded, is_only_test
+from tf_blade.compiler.ir.program import Program, Value
 from tf_blade.compiler.lower.functions import Lower, lower_function
-from tf_blade.compiler.lower.indexing import row
 from tf_blade.compiler.lower.scope import Scope, TensorList, structured
 from tf_blade.errors import UnsupportedError
 from tf_blade.graph.calls import LOOPS
@@ -67,7 +65,11 @@ class _Loop:
         found = list(self.inputs)
         for i, value in zip(carried, results, strict=True):
             before = found[i]
-            found[i] = replace(before, array=value) if isinstance(before, TensorList) else value
+            found[i] = (
+                replace(before, array=value, grows=False)
+                if isinstance(before, TensorList)
+                else value
+            )
         return found
 
     def _origin(self, ref: TensorRef) -> str:
@@ -124,145 +126,53 @@ class _Loop:
         fixed = [i for i in self.fixed if not self._is_known(self.inputs[i])]
         inputs = [self._array(self.inputs[i]) for i in (*tensors, *fixed)]
 
-        def trial(params: list[Value]) -> list[Value]:
+        def trial(graph: Graph, params: list[Value]) -> list[Value]:
             carried, self.carried = self.carried, tensors
             try:
-                kept.append(self._run(self.body, fixed, params))
+                results = self._run(graph, fixed, params)
+                kept.append(results)
+                if graph is self.condition:
+                    return [_tensor(results[0])]
+                return [self._array(x) for x in self._pick(results)]
             finally:
                 self.carried = carried
-            return []
 
-        self.b.nested("trial", inputs, trial)
+        body = self.b.nested("trial", inputs, partial(trial, self.body))
+        condition = self.b.nested("trial", inputs, partial(trial, self.condition))
         for i in empty:
             before, after = self.inputs[i], kept[0][i]
             assert isinstance(before, TensorList) and isinstance(after, TensorList)
             if after.element is None or None in after.element:
                 raise UnsupportedError("the body sets no element of a list", self.b.source)
             element = tuple(n for n in after.element if n is not None)
+            length = before.length
+            if after.grown_at is not None:
+                length = self._count(inputs, condition, body, after.grown_at)
             self.inputs[i] = replace(
-                before, array=self.b.splat(0, before.dtype, (before.length, *element))
+                before,
+                length=length,
+                array=self.b.splat(0, before.dtype, (length, *element)),
+                grows=after.grown_at is not None,
             )
         return True
+
+    def _count(
+        self, inputs: Sequence[Value], condition: Program, body: Program, index: Value
+    ) -> Dim:
+        """How many iterations there are, if `index` counts them from 0 and nothing else ends the
+        loop: the length of a list that each of them makes longer."""
+        for at, limit in counters(condition, body):
+            if index is not body.params[at] or not is_only_test(condition):
+                continue
+            start = self.b.static_content(inputs[at])
+            if limit.op is None:
+                limit = inputs[condition.params.index(limit)]
+            content = self.b.content(limit)
+            if start is not None and start == 0 and content is not None:
+                return d.larger(content[()], 0)
+        raise UnsupportedError("a list that grows by another number than is known", self.b.source)
 
 
 def _tensor(value: Value | TensorList) -> Value:
     assert isinstance(value, Value)
     return value
-
-
-# -- tensor lists -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """A partly known shape: None for an unknown rank, and for unknown dims in it."""
-
-    dims: tuple[Dim | None, ...] | None
-
-    @classmethod
-    def of(cls, b: Builder, value: Value) -> _Shape:
-        """The shape that an element_shape input describes; -1 is unknown."""
-        content = b.content(value)
-        if content is None:
-            raise UnsupportedError("a list's element shape is computed", b.source)
-        if content.ndim == 0:
-            if content[()] != -1:
-                raise UnsupportedError("a list's element shape is a scalar", b.source)
-            return cls(None)
-        return cls(tuple(None if n == -1 else n for n in content))
-
-    def require(self, b: Builder, shape: Sequence[Dim]) -> None:
-        """A tensor's shape must be a case of it."""
-        if self.dims is None:
-            return
-        if len(self.dims) != len(shape):
-            raise UnsupportedError("an element of another rank than its list", b.source)
-        for ours, theirs in zip(self.dims, shape, strict=True):
-            if ours is not None:
-                b.same_dim(ours, theirs, "elements of a list have its shape")
-
-
-def _dtype(b: Builder, node: Node) -> DType:
-    dtype = DType.from_tf_enum(node.attrs["element_dtype"].type)
-    if dtype is None:
-        raise UnsupportedError("a list of a dtype that the compiler doesn't have", b.source)
-    return dtype
-
-
-def _known_dim(b: Builder, value: Value) -> Dim:
-    content = b.content(value)
-    if content is None or content.ndim != 0:
-        raise UnsupportedError("the length of a list is computed", b.source)
-    length: Dim = content[()]
-    return length
-
-
-@structured("TensorListReserve")
-def reserve(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
-    """A list of unset elements, which read as zeros if their shape is known."""
-    shape = _Shape.of(b, scope.tensor(node.inputs[0]))
-    length = _known_dim(b, scope.tensor(node.inputs[1]))
-    b.require_le(0, length, "the length of a list")
-    made = TensorList(_dtype(b, node), length, shape.dims, None, from_tensor=False)
-    if shape.dims is not None and None not in shape.dims:
-        element = tuple(n for n in shape.dims if n is not None)
-        return [replace(made, array=b.splat(0, made.dtype, (length, *element)))]
-    return [made]
-
-
-@structured("TensorListFromTensor")
-def from_tensor(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
-    """A list of the rows of a tensor."""
-    array = scope.tensor(node.inputs[0])
-    if array.type.rank == 0:
-        raise UnsupportedError("a list of a scalar's rows", b.source)
-    shape = _Shape.of(b, scope.tensor(node.inputs[1]))
-    shape.require(b, b.shape(array)[1:])
-    length, *element = b.shape(array)
-    return [TensorList(array.type.dtype, length, tuple(element), array, from_tensor=True)]
-
-
-@structured("TensorListGetItem")
-def get_item(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
-    """The row at an index; outside the list the run is refused."""
-    source = scope.tensor_list(node.inputs[0])
-    if source.array is None or source.element is None or None in source.element:
-        raise UnsupportedError("reads elements that may have no shape", b.source)
-    shape = _Shape.of(b, scope.tensor(node.inputs[2]))
-    shape.require(b, b.shape(source.array)[1:])
-    return [row(b, source.array, scope.tensor(node.inputs[1]))]
-
-
-@structured("TensorListSetItem")
-def set_item(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
-    """The list with another row at an index; outside the list the run is refused."""
-    target, item = scope.tensor_list(node.inputs[0]), scope.tensor(node.inputs[2])
-    if node.attrs["resize_if_index_out_of_bounds"].b:
-        raise UnsupportedError("a list that grows", b.source)
-    _Shape(target.element).require(b, b.shape(item))
-    if target.array is None:
-        return [replace(target, element=b.shape(item))]
-    if target.array.type.rank != item.type.rank + 1:
-        raise UnsupportedError("an element of another rank than its list", b.source)
-    array = b.dynamic_update(target.array, scope.tensor(node.inputs[1]), item)
-    return [replace(target, array=array, from_tensor=False)]
-
-
-@structured("TensorListStack")
-def stack(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
-    """The elements of a list as the rows of a tensor."""
-    source = scope.tensor_list(node.inputs[0])
-    if source.array is None:
-        raise UnsupportedError("the elements of a list have no known shape", b.source)
-    shape = _Shape.of(b, scope.tensor(node.inputs[1]))
-    shape.require(b, b.shape(source.array)[1:])
-    count = node.attrs["num_elements"].i
-    if count >= 0:
-        b.same_dim(b.shape(source.array)[0], count, "the length of a list")
-    return [source.array]
-
-
-@structured("TensorListLength")
-def length(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
-    """The number of elements."""
-    return [b.shape_value(scope.tensor_list(node.inputs[0]).length, DType.I32)]
