@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from tests.conformance_ops.behaviour import Behaviour
 from tests.conformance_ops.tables import (
     arithmetic,
+    convolutions,
+    loops,
     making,
     matrices,
     picking,
@@ -17,6 +19,8 @@ from tests.conformance_ops.tables import (
 
 TABLES: dict[str, Sequence[Behaviour]] = {
     "arithmetic": arithmetic.ROWS,
+    "convolutions": convolutions.ROWS,
+    "loops": loops.ROWS,
     "making": making.ROWS,
     "matrices": matrices.ROWS,
     "picking": picking.ROWS,

@@ -90,8 +90,13 @@ def _is_product(geometry: _Geometry, filters: Value) -> bool:
 def _convolution(b: Builder, x: Value, filters: Value, geometry: _Geometry) -> Value:
     """x [batch, spatial…, groups * channels] with filter [window…, channels, new channels]."""
     *_, channels, new = b.shape(filters)
-    groups, rest = divmod(b.shape(x)[-1], channels) if isinstance(channels, int) else (0, 0)
-    if not isinstance(groups, int) or rest != 0 or groups < 1:
+    if not isinstance(channels, int) or channels < 1:
+        raise UnsupportedError("a filter of an unknown number of channels", b.source)
+    seen = b.shape(x)[-1]
+    if not isinstance(seen, int):  # groups are rare
+        seen = b.same_dim(seen, channels, "channels of a convolution")
+    groups, rest = divmod(int(seen), channels)
+    if rest != 0 or groups < 1:
         raise UnsupportedError("groups of channels that the filter doesn't fit", b.source)
     if groups > 1 and (not isinstance(new, int) or new % groups != 0):
         raise UnsupportedError("filters that can't be shared out to the groups", b.source)
@@ -109,6 +114,11 @@ def _convolution(b: Builder, x: Value, filters: Value, geometry: _Geometry) -> V
         sizes=geometry.sizes,
         groups=groups,
     )
+
+
+def one_group(b: Builder, x: Value, filters: Value) -> None:
+    """All filters see all channels."""
+    b.same_dim(b.shape(x)[-1], b.shape(filters)[-2], "one group of channels")
 
 
 @lower("Conv2D", dtypes=FLOATS, ignores=["use_cudnn_on_gpu"])
@@ -142,8 +152,7 @@ def conv3d(
     """Convolution over volumes, channels last"""
     geometry = _geometry(b, x, filters, strides, dilations, padding, (), data_format)
     # TensorFlow reports an error for both.
-    if b.shape(x)[-1] != b.shape(filters)[-2]:
-        raise UnsupportedError("groups of channels", b.source)
+    one_group(b, x, filters)
     if any(n != 1 for n in geometry.dilations):
         raise UnsupportedError("dilated filters", b.source)
     return _convolution(b, x, filters, geometry)
@@ -169,7 +178,8 @@ def depthwise_conv2d(
     if len(set(geometry.strides)) != 1:
         raise UnsupportedError("strides that differ", b.source)
     *window, channels, multiplier = b.shape(filters)
-    if b.shape(x)[-1] != channels or not isinstance(multiplier, int):
-        raise UnsupportedError("filters for an unknown number of channels", b.source)
+    one_group(b, x, filters)
+    if not isinstance(channels, int) or not isinstance(multiplier, int):
+        raise UnsupportedError("a filter of an unknown number of channels", b.source)
     # A group a channel: the same elements in the same order.
     return _convolution(b, x, b.reshape(filters, [*window, 1, channels * multiplier]), geometry)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tf_blade.compiler.ir.builder import Builder
 from tf_blade.compiler.ir.program import Value
-from tf_blade.compiler.lower.convolutions import conv2d, conv3d, depthwise_conv2d
+from tf_blade.compiler.lower.convolutions import conv2d, conv3d, depthwise_conv2d, one_group
 from tf_blade.compiler.lower.elementwise import number
 from tf_blade.compiler.lower.matmul import matmul
 from tf_blade.compiler.lower.nn import (
@@ -124,12 +124,6 @@ def fused_mat_mul(
     return _Epilogue(fused_ops, epsilon, leakyrelu_alpha)(b, product, args)
 
 
-def _one_group(b: Builder, x: Value, filters: Value) -> None:
-    """TensorFlow reports an error for groups of channels."""
-    if b.shape(x)[-1] != b.shape(filters)[-2]:
-        raise UnsupportedError("groups of channels", b.source)
-
-
 @lower("_FusedConv2D", dtypes=FLOATS, ignores=["use_cudnn_on_gpu", "num_args"])
 def fused_conv2d(
     b: Builder,
@@ -150,7 +144,7 @@ def fused_conv2d(
     """Convolution over images, channels last; then a bias or normalisation, sums, activations."""
     if filter_format != "HWIO" or num_host_args != 0:
         raise UnsupportedError("quantised forms", b.source)
-    _one_group(b, x, filters)
+    one_group(b, x, filters)  # TensorFlow's fused kernels report an error for several
     y = conv2d(
         b,
         x,

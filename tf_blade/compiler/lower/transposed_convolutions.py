@@ -92,8 +92,9 @@ def conv2d_backprop_input(
     if strides[0] != 1 or strides[-1] != 1:
         raise UnsupportedError("strides over the batch or the channels", b.source)
     window = [n for n in b.shape(filters)[:-1] if isinstance(n, int) and n > 0]
-    if len(window) != 3 or b.shape(x)[-1] != b.shape(filters)[-1]:
-        raise UnsupportedError("filters of another number of channels", b.source)
+    if len(window) != 3:
+        raise UnsupportedError("a filter of unknown size", b.source)
+    b.same_dim(b.shape(x)[-1], b.shape(filters)[-1], "channels of a transposed convolution")
     height, width, new = window
     b.same_dim(result[0], b.shape(x)[0], "batch of a transposed convolution")
     b.same_dim(result[3], new, "channels of a transposed convolution")
