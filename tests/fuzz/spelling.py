@@ -440,3 +440,62 @@ def _dot_general(s: Speller, op: Op, a: Tensor, b: Tensor, bias: Tensor | None =
     if bias is not None:
         product = s.choose(lambda: tf.nn.bias_add(product, bias), lambda: product + bias)
     return tf.nn.relu(product) if op.attrs["activation"] == "relu" else product
+
+
+_CONVOLUTIONS = {1: tf.nn.conv1d, 2: tf.nn.conv2d, 3: tf.nn.conv3d}
+
+
+@spell("conv")
+def _conv(s: Speller, op: Op, x: Tensor, filters: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The border and the size of the result are pads and slices around windows that fit."""
+    rank, strides, rates = x.shape.rank - 2, op.attrs["strides"], op.attrs["dilations"]
+    window = op.operands[1].type.shape[:rank]
+    ends = []
+    for i, n in enumerate(op.attrs["sizes"]):
+        reach = (n - 1) * strides[i] + (int(window[i]) - 1) * rates[i] + 1
+        ends.append(tf.maximum(s.dim(s.m.builder.canonical(reach)), 0))
+    x = tf.pad(
+        x, [[0, 0], *([n, end] for n, end in zip(op.attrs["low"], ends, strict=True)), [0, 0]]
+    )
+    seen = [slice(None), *(slice(0, end) for end in ends)]
+    x = x[tuple(seen)]
+
+    def plain(x: Tensor, w: Tensor, rates: Sequence[int] = rates) -> Tensor:
+        return _CONVOLUTIONS[rank](x, w, strides, "VALID", dilations=rates)
+
+    def zeros_between(x: Tensor, w: Tensor) -> Tensor:
+        return plain(x, _with_zeros(w, rates), [1] * rank)
+
+    def blocks(x: Tensor, w: Tensor) -> Tensor:
+        return tf.nn.with_space_to_batch(
+            x, rates, "VALID", lambda y, *_: plain(y, w, [1] * rank), filter_shape=window
+        )
+
+    ways = [zeros_between]
+    if rank < 3 or set(rates) == {1}:
+        ways.append(plain)
+    if set(strides) == {1} and set(rates) != {1}:
+        ways.append(blocks)
+    convolve, groups = s.m.choose(ways), op.attrs["groups"]
+    if rank == 2 and convolve is plain:  # which knows groups of channels
+        y = convolve(x, filters)
+    else:
+        parts = zip(tf.split(x, groups, -1), tf.split(filters, groups, -1), strict=True)
+        y = tf.concat([convolve(*part) for part in parts], -1)
+    if bias is not None:
+        y = y + bias
+    return tf.nn.relu(y) if op.attrs["activation"] == "relu" else y
+
+
+def _with_zeros(w: Tensor, rates: Sequence[int]) -> Tensor:
+    """A filter with its places `rates` apart."""
+    for axis, rate in enumerate(rates):
+        shape = w.shape.as_list()
+        border = [[0, 0]] * (len(shape) + 1)
+        border[axis + 1] = [0, rate - 1]
+        w = tf.pad(tf.expand_dims(w, axis + 1), border)
+        shape[axis] *= rate
+        w = tf.reshape(w, shape)
+        kept = [slice(None)] * axis + [slice(0, shape[axis] - rate + 1)]
+        w = w[tuple(kept)]
+    return w

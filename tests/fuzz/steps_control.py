@@ -45,12 +45,12 @@ def _branches(m: GraphMaker, steps: Sequence[Step], count: int) -> tuple[list[Bl
     return blocks, x, fact
 
 
-def branch(steps: Sequence[Step]) -> Step:
-    """tf.cond, with one result."""
+def branch(steps: Sequence[Step], *, inside: bool = False) -> Step:
+    """tf.cond, with one result; `inside`: also in bodies."""
 
     def step(m: GraphMaker) -> None:
         predicate = m.value(lambda v: v.type.dtype is DType.BOOL)
-        if predicate is None or m.nested:
+        if predicate is None or (m.nested and not inside):
             return
         if predicate.type.rank:
             predicate = m.builder.reduce("or", predicate, range(predicate.type.rank))
@@ -102,7 +102,7 @@ def loop(steps: Sequence[Step]) -> Step:
         trips = m.integer(0, MAX_TRIPS)
         with m.block() as block:
             carried = m.foreign(dtype, m.shape(x), CARRIED if dtype.is_float else Fact(9))
-            run_body(m, steps)
+            run_body(m, [*steps, branch(steps, inside=True)])
             found = m.like(dtype, m.shape(x), carried)
             block.results = [_bounded(m, found)]
         result = m.foreign(dtype, m.shape(x), m.facts[carried])
@@ -119,6 +119,48 @@ def loop(steps: Sequence[Step]) -> Step:
             return [found]
 
         m.call(Call("while", [x], build, [block], [[carried]], [result]))
+
+    return step
+
+
+def rows(steps: Sequence[Step]) -> Step:
+    """A loop over the rows of a tensor, which writes one of each into a TensorArray."""
+
+    def step(m: GraphMaker) -> None:
+        x = m.value(lambda v: v.type.rank > 0 and v.type.dtype in (DType.F32, DType.F64, DType.I32))
+        if x is None or m.nested:
+            return
+        dtype, shape = x.type.dtype, m.shape(x)
+        grows = m.flag()
+        with m.block() as block:
+            row = m.foreign(dtype, shape[1:], m.facts[x])
+            carried = m.foreign(dtype, shape[1:], CARRIED if dtype.is_float else Fact(9))
+            run_body(m, [*steps, branch(steps, inside=True)])
+            found = m.like(dtype, shape[1:], row)
+            if m.flag():
+                found = m.like(dtype, shape[1:], carried)
+            block.results = [_bounded(m, found)]
+        result = m.foreign(dtype, shape, m.facts[carried])
+
+        def build(inputs: list[Any], bodies: list[Body]) -> Sequence[Any]:
+            (source,) = inputs
+            count, element = tf.shape(source)[0], _static(row)
+            read = tf.TensorArray(source.dtype, count, element_shape=element).unstack(source)
+            made = tf.TensorArray(
+                source.dtype, 0 if grows else count, dynamic_size=grows, element_shape=element
+            )
+
+            def body(i: Any, carry: Any, array: Any) -> Any:
+                (after,) = bodies[0](_shaped(read.read(i), row), carry)
+                return i + 1, _shaped(after, carried), array.write(i, after)
+
+            start = tf.zeros(tf.shape(source)[1:], source.dtype)
+            *_, array = tf.while_loop(
+                lambda i, *_: i < count, body, (0, tf.ensure_shape(start, element), made)
+            )
+            return [_shaped(array.stack(), result)]
+
+        m.call(Call("rows", [x], build, [block], [[row, carried]], [result]))
 
     return step
 
@@ -169,4 +211,4 @@ def _shaped(tensor: Any, value: Value) -> Any:
 
 def control_steps(steps: Sequence[Step]) -> list[Step]:
     """The steps of this file; `steps` are those that bodies are made of."""
-    return [branch(steps), switch(steps), loop(steps), function(steps)]
+    return [branch(steps), switch(steps), loop(steps), rows(steps), function(steps)]

@@ -11,7 +11,7 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from tensorflow.python.ops import control_flow_util
 
-from tests.compiler.random_programs import STEPS, combining
+from tests.compiler.random_programs import STEPS
 from tests.fuzz.case import Feeds, FuzzCase
 from tests.fuzz.graph_maker import GraphMaker
 from tests.fuzz.spelling import Speller
@@ -22,12 +22,10 @@ from tf_blade.errors import UnsupportedError
 
 RUNS = 8
 MIN_STEPS, MAX_STEPS = 4, 40
-# Convolutions of the IR have borders that TensorFlow's have no spelling for.
-_STEPS = [step for step in STEPS if step is not combining.conv]
 ALL_STEPS: list[Callable[[GraphMaker], None]] = [
-    *_STEPS,
-    *control_steps(_STEPS),
-    *control_steps(_STEPS),
+    *STEPS,
+    *control_steps(STEPS),
+    *control_steps(STEPS),
     *[corpus] * 10,
 ]
 
