@@ -27,6 +27,9 @@ KEPT_VERSIONS = (
     *((NARROW, 8, 512), (NARROW, 16, 512), (NARROW, 16, 1024)),
 )
 _THREADS = 256  # of other kernels
+# Up to so many elements of so many arrays fit into the registers that a thread has when a
+# multiprocessor has all its threads; the compiler, left alone, takes some more.
+_FEW_ELEMENTS, _FEW_ARRAYS, _RESIDENT_THREADS = 8, 2, 2048
 
 
 def cuda_kernel_step(printer: RunPrinter, step: KernelStep, number: int) -> list[str]:
@@ -110,15 +113,20 @@ def _row_kernels(
     lines += ["template <int N, int THREADS>"]
     lines += _function(printer, function, header, function.body, fields)
     for lanes, items, threads in KEPT_VERSIONS if function.kept else ():
-        lines += _entry(name, f"{name}_kept<{lanes}, {items}, {threads}>", lanes, items, threads)
+        few = lanes * items <= _FEW_ELEMENTS and function.kept_arrays <= _FEW_ARRAYS
+        body = f"{name}_kept<{lanes}, {items}, {threads}>"
+        blocks = min(32, _RESIDENT_THREADS // threads) if few else 1
+        lines += _entry(name, body, lanes, items, threads, blocks)
     for lanes in (WIDE, NARROW):
         lines += _entry(name, f"{name}_all<{lanes}, {_THREADS}>", lanes, 0, _THREADS)
     return lines
 
 
-def _entry(name: str, function: str, lanes: int, items: int, threads: int) -> list[str]:
+def _entry(
+    name: str, function: str, lanes: int, items: int, threads: int, blocks: int = 1
+) -> list[str]:
     return [
-        f'extern "C" __global__ void __launch_bounds__({threads})',
+        f'extern "C" __global__ void __launch_bounds__({threads}, {blocks})',
         f"{name}_{lanes}x{items}x{threads}(const {name}_args args) {{ {function}(args); }}",
     ]
 

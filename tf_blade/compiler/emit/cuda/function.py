@@ -17,12 +17,13 @@ class DeviceFunction(Function):
 
     body: of a function template of N. width: elements of a row. strides: what must be a multiple of
     WIDE for N = WIDE, 0 and more dims. kept: of row kernels, the body for rows that ITEMS times N
-    elements a thread hold in registers; empty if there is none.
+    elements a thread hold in registers, in `kept_arrays` arrays; empty if there is none.
     """
 
     width: Dim = 1
     strides: Sequence[Dim] = ()
     kept: list[str] = field(default_factory=list)
+    kept_arrays: int = 0
 
 
 def print_row_variables(rows: Sequence[LoopVar], row: str, scope: Scope, text: KernelText) -> Dim:

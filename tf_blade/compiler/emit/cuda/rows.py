@@ -37,6 +37,7 @@ def row_function(kernel: Kernel, text: KernelText) -> DeviceFunction:
     kept: list[str] = []
     if _can_be_kept(kernel):
         kept = _rows(kernel, text, units, in_registers=True)
+    arrays = sum("_kept[ITEMS]" in line for line in kept)
     body = _rows(kernel, text, units, in_registers=False)
     needed: dict[Dim, None] = {}
     for p in kernel.passes:
@@ -57,6 +58,7 @@ def row_function(kernel: Kernel, text: KernelText) -> DeviceFunction:
         width=width,
         strides=[*fixed, *(n for n in cut if n % WIDE)],
         kept=kept,
+        kept_arrays=arrays,
     )
 
 
@@ -139,7 +141,7 @@ class _Items:
     def close(self) -> None:
         loop = Scope()
         loop.lines.append("const int first = (item * THREADS + threadIdx.x) * N;")
-        loop.close(self.inner, f"if (first < {self._width})")
+        loop.close(self.inner, f"if (first < (int){self._width})")
         self._row.lines.append("#pragma unroll")
         self._row.close(loop, "for (int item = 0; item < ITEMS; ++item)")
         self._row.flags |= self.inner.flags
