@@ -115,7 +115,7 @@ def _row_kernels(
     for lanes, items, threads in KEPT_VERSIONS if function.kept else ():
         few = lanes * items <= _FEW_ELEMENTS and function.kept_arrays <= _FEW_ARRAYS
         body = f"{name}_kept<{lanes}, {items}, {threads}>"
-        blocks = min(32, _RESIDENT_THREADS // threads) if few else 1
+        blocks = f", {min(32, _RESIDENT_THREADS // threads)}" if few else ""
         lines += _entry(name, body, lanes, items, threads, blocks)
     for lanes in (WIDE, NARROW):
         lines += _entry(name, f"{name}_all<{lanes}, {_THREADS}>", lanes, 0, _THREADS)
@@ -123,10 +123,10 @@ def _row_kernels(
 
 
 def _entry(
-    name: str, function: str, lanes: int, items: int, threads: int, blocks: int = 1
+    name: str, function: str, lanes: int, items: int, threads: int, blocks: str = ""
 ) -> list[str]:
     return [
-        f'extern "C" __global__ void __launch_bounds__({threads}, {blocks})',
+        f'extern "C" __global__ void __launch_bounds__({threads}{blocks})',
         f"{name}_{lanes}x{items}x{threads}(const {name}_args args) {{ {function}(args); }}",
     ]
 
