@@ -84,7 +84,7 @@ class JobFolder:
         self._lines.append(" ".join(["executable", *files]))
         for tensor in inputs:
             dims = "x".join(map(str, tensor.shape)) or "-"
-            content = self._file(np.ascontiguousarray(tensor.array).tobytes())
+            content = self._file(_content(tensor.array))
             self._lines.append(f"input {_dtype_name(tensor.array.dtype)} {dims} {content}")
         outputs: list[dict[str, Any]] = []
         for tensor in expected:
@@ -160,8 +160,13 @@ class JobFolder:
         return name
 
 
+def _content(array: np.ndarray) -> bytes:
+    if array.dtype.kind != "O":
+        return np.ascontiguousarray(array).tobytes()
+    return b"".join(len(s).to_bytes(4, "little") + s for s in array.reshape(-1).tolist())
+
+
 def _dtype_name(dtype: np.dtype) -> str:
-    """The IR's name: f32, i64, bool; records of 24 bytes are TensorFlow's strings."""
-    if dtype.kind == "b":
-        return "bool"
-    return "string" if dtype.kind == "V" else f"{dtype.kind}{8 * dtype.itemsize}"
+    """The IR's name: f32, i64, bool; objects are strings."""
+    named = {"b": "bool", "O": "string"}
+    return named.get(dtype.kind, f"{dtype.kind}{8 * dtype.itemsize}")

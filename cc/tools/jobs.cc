@@ -1,19 +1,21 @@
 #include "tools/jobs.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "dtype_size.h"
 
 namespace blade {
 namespace {
 
-constexpr int kStringSize = 24;  // of TF_TString; those of up to 22 bytes are all in it
+constexpr int kStringSize = 24;  // of TF_TString
 
 int DTypeOf(const std::string& name) {
   static const struct {
@@ -30,27 +32,47 @@ int DTypeOf(const std::string& name) {
   Die("unknown dtype " + name);
 }
 
-JobInput ReadInput(const std::string& dtype, const std::string& dims, const std::string& file) {
-  JobInput input;
-  input.dtype = DTypeOf(dtype);
-  BladeInt elements = 1;
+// Fills `to` by repeating `content`.
+void Repeat(const std::string& content, size_t bytes, void* to) {
+  for (size_t at = 0; at < bytes; at += content.size()) {
+    std::memcpy(static_cast<char*>(to) + at, content.data(), std::min(content.size(), bytes - at));
+  }
+}
+
+// The strings of a file as TF_TStrings of the kind that points to memory of others.
+std::string Views(const std::string& text) {
+  std::string views;
+  for (size_t at = 0; at + sizeof(uint32_t) <= text.size();) {
+    uint32_t size;
+    std::memcpy(&size, text.data() + at, sizeof(size));
+    at += sizeof(size);
+    if (size > text.size() - at) Die("a string is cut off");
+    const uint64_t view[3] = {uint64_t{size} << 2 | 3, reinterpret_cast<uint64_t>(text.data() + at),
+                              0};
+    views.append(reinterpret_cast<const char*>(view), sizeof(view));
+    at += size;
+  }
+  return views;
+}
+
+void ReadInput(const std::string& dtype, const std::string& dims, const std::string& file,
+               JobInput* input) {
+  input->dtype = DTypeOf(dtype);
+  size_t elements = 1;
   if (dims != "-") {
     std::istringstream words(dims);
     for (std::string dim; std::getline(words, dim, 'x');) {
-      input.dims.push_back(std::stoll(dim));
-      elements *= input.dims.back();
+      input->dims.push_back(std::stoll(dim));
+      elements *= static_cast<size_t>(input->dims.back());
     }
   }
-  const int size = input.dtype == BLADE_STRING ? kStringSize : SizeOf(input.dtype);
-  input.bytes = static_cast<size_t>(elements * size);
-  input.data = AlignedBuffer(input.bytes);
-  const std::string content = ReadFile(file);
-  if (content.empty() && input.bytes > 0) Die(file + " is empty");
-  for (size_t at = 0; at < input.bytes; at += content.size()) {
-    std::memcpy(static_cast<char*>(input.data.data()) + at, content.data(),
-                std::min(content.size(), input.bytes - at));
-  }
-  return input;
+  input->text = ReadFile(file);
+  const bool strings = input->dtype == BLADE_STRING;
+  const std::string content = strings ? Views(input->text) : std::move(input->text);
+  input->bytes = elements * static_cast<size_t>(strings ? kStringSize : SizeOf(input->dtype));
+  if (content.empty() && input->bytes > 0) Die(file + " is empty");
+  input->data = AlignedBuffer(input->bytes);
+  Repeat(content, input->bytes, input->data.data());
 }
 
 }  // namespace
@@ -106,7 +128,7 @@ void RunJobs(const char* name, void (*run)(Job& job)) {
       if (job.executable == nullptr) Die(a + ": " + error);
       job.image = b;
     } else if (what == "input") {
-      job.inputs.push_back(ReadInput(a, b, c));
+      ReadInput(a, b, c, &job.inputs.emplace_back());
     } else if (what == "output") {
       job.outputs.push_back({DTypeOf(a), b});
     } else if (what == "run") {

@@ -6,10 +6,12 @@
 //   output DTYPE FILE           where an output's elements go
 //   run REPEATS                 runs all that was said since the last `run`
 //
-// A DTYPE is f32, i64, …; DIMS are 3x4, or - for a scalar.
+// A DTYPE is f32, i64, …; DIMS are 3x4, or - for a scalar. A string is four bytes with its size,
+// then its bytes.
 #ifndef BLADE_TOOLS_JOBS_H_
 #define BLADE_TOOLS_JOBS_H_
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +26,7 @@ struct JobInput {
   std::vector<BladeInt> dims;
   size_t bytes = 0;
   AlignedBuffer data;
+  std::string text;  // what strings point to
 };
 
 struct JobOutput {
@@ -33,8 +36,8 @@ struct JobOutput {
 
 struct Job {
   std::shared_ptr<const Executable> executable;
-  std::string image;  // a file's name, or empty
-  std::vector<JobInput> inputs;
+  std::string image;            // a file's name, or empty
+  std::deque<JobInput> inputs;  // which have addresses in themselves
   std::vector<JobOutput> outputs;
   int repeats = 0;
 };
