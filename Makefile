@@ -13,7 +13,7 @@ BUILD_STAMP := build/.stamp
 PY_DIRS := $(wildcard tf_blade feature_column benchmarks examples tests setup.py)
 CXX_SOURCES := $(shell find cc ops -name '*.cc' -o -name '*.h')
 # The header of generated code lives with the printer of that code.
-CXX_FORMATTED := $(CXX_SOURCES) $(shell find tf_blade/compiler -name '*.h') $(wildcard examples/cpp/*.cc)
+CXX_FORMATTED := $(CXX_SOURCES) $(shell find tf_blade/compiler -name '*.h') $(wildcard examples/cpp/*.cc examples/patterns/*.c tests/patterns/*.c)
 BUILT := $(wildcard tf_blade/_lib/libtf_blade_ops.so)
 # CMake, Ninja and the like come from the virtual environment where the machine has none.
 IN_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tf_blade.just_in_time.stats import JitStats as JitStats
     from tf_blade.optimized_model import OptimizedModel as OptimizedModel
     from tf_blade.optimized_model import load as load
+    from tf_blade.patterns import register_pattern as register_pattern
     from tf_blade.report import Report as Report
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ _HOME = {
     "Report": "tf_blade.report",
     **dict.fromkeys(("disable", "enable", "jit", "jit_stats"), "tf_blade.just_in_time.service"),
     "JitStats": "tf_blade.just_in_time.stats",
+    "register_pattern": "tf_blade.patterns",
 } | dict.fromkeys(
     (
         "CompilerNotFoundError",

@@ -38,6 +38,7 @@ from tf_blade.loops import WrappedLoops, unwrap_loops, wrap_loops
 from tf_blade.passes import FreezeBudget, PassContext, pipeline
 from tf_blade.passes.freeze_variables import freeze_variables
 from tf_blade.passes.prune import prune
+from tf_blade.patterns import AppliedPattern, apply_patterns
 from tf_blade.progress import Progress
 from tf_blade.report import (
     ClusterReport,
@@ -94,7 +95,11 @@ def optimize_saved_model(
             if id(region.meta) not in vocabularies:
                 vocabularies[id(region.meta)] = Vocabularies(region.meta, source_dir)
             contents = vocabularies[id(region.meta)]
-            first = sum(w.clusters_found for w in work), sum(len(w.lookups) for w in work)
+            first = (
+                sum(w.clusters_found for w in work),
+                sum(len(w.lookups) for w in work),
+                sum(len(w.patterns) for w in work),
+            )
             work.append(
                 _Work.start(region, budget, contents, config, first, compilation, dump, steps)
             )
@@ -140,6 +145,7 @@ class _Work:
     warnings: list[str] = field(default_factory=list)
     loops: WrappedLoops = field(default_factory=WrappedLoops)
     set_free: set[str] = field(default_factory=set)  # functions that perhaps nothing calls now
+    patterns: list[AppliedPattern] = field(default_factory=list)
 
     @classmethod
     def start(
@@ -148,7 +154,7 @@ class _Work:
         budget: FreezeBudget,
         vocabularies: Vocabularies,
         config: Config,
-        first: tuple[int, int],
+        first: tuple[int, int, int],
         compilation: executables.Compilation,
         dump: DumpWriter | None,
         steps: Steps | None,
@@ -156,7 +162,7 @@ class _Work:
         """Runs the graph passes, raises lookups, finds clusters, lowers them, and has their kernels
         compiled.
 
-        Clusters and lookups are numbered from `first`.
+        Clusters, lookups and patterns are numbered from `first`.
         """
         original = region.graph
         context = PassContext(region.variables, region.arg_shapes, budget, steps=steps)
@@ -185,6 +191,7 @@ class _Work:
             if dump is not None:
                 nodes = graph.library[lookup.call.fallback]
                 dump.lookup(lookup.call, nodes, lookup.source)
+        work.patterns = apply_patterns(graph, types, served=region.served, first=first[2])
         graph, work.loops = wrap_loops(graph, types, context)
         work.set_free = work.loops.replaced | context.set_free
         work.graph = graph
@@ -225,7 +232,8 @@ class _Work:
         """Puts the compiled clusters into the model."""
         replacements: list[Replacement] = []
         clusters = [self._finish_lookup(lookup, compiled) for lookup in self.lookups]
-        raised = {lookup.name for lookup in self.lookups}
+        clusters += [_describe_pattern(applied) for applied in self.patterns]
+        raised = {lookup.name for lookup in self.lookups} | {p.name for p in self.patterns}
         ops = {node.name: node.op for node in self.graph}
         described = {c.name: self._describe(c) for c in self.lowered}
         for lowered in self.lowered:
@@ -250,7 +258,7 @@ class _Work:
                 LeftOutNode(n, ops[n], why) for n, why in self.left_out.items() if n not in raised
             ],
         )
-        if replacements or self.lookups:
+        if replacements or self.lookups or self.patterns:
             make_node = partial(blade_cluster_node, find_repeats=config.repeated_rows)
             replace_all(self.graph, replacements, make_node=make_node)
             unwrap_loops(self.graph)
@@ -302,6 +310,18 @@ class _Work:
             kernels=[KernelReport(k.name, k.kind, k.nodes) for k in lowered.kernels],
             gemms=lowered.gemms,
         )
+
+
+def _describe_pattern(applied: AppliedPattern) -> ClusterReport:
+    return ClusterReport(
+        applied.name,
+        nodes=applied.nodes,
+        ops=applied.ops,
+        inputs=applied.inputs,
+        outputs=applied.outputs,
+        kernels=[KernelReport(applied.pattern, "pattern", nodes=applied.nodes)],
+        executable_bytes=applied.executable_bytes,
+    )
 
 
 def _reads_held(graph: Graph, context: PassContext) -> bool:

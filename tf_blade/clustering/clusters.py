@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tf_blade.clustering.boundary import find_boundary, trim
+from tf_blade.clustering.candidates import refusal
 from tf_blade.clustering.cost import CostModel
 from tf_blade.clustering.merge import merge_nodes
 from tf_blade.clustering.region import Region, Support, look_at
@@ -101,6 +102,31 @@ def split_out(cluster: Cluster, bad_node: str, reason: str) -> tuple[list[Cluste
     clusters, left_out = _cluster(region, cluster.members, region.refused, cluster.name)
     left_out[bad_node] = reason
     return clusters, left_out
+
+
+def one_cluster(region: Region, members: Collection[str], name: str) -> Cluster | None:
+    """These nodes as one cluster, whatever it would save; None if they can't be one.
+
+    They can't if one of them may be in no cluster, if they run in different places or for
+    different signatures, or if a path leaves them and comes back.
+    """
+    graph = region.graph
+    if any(refusal(graph, graph.nodes[member]) is not None for member in members):
+        return None
+    for facts in (region.place, region.device, region.company):
+        if any(facts[member] != facts[next(iter(members))] for member in members):
+            return None
+    behind: set[str] = set()  # nodes outside that wait for a member
+    for node in region.order:
+        waits = any(source in behind for source in region.sources[node])
+        if node in members:
+            if waits:
+                return None
+        elif waits or any(source in members for source in region.sources[node]):
+            behind.add(node)
+    ordered = sorted(members, key=region.position.__getitem__)
+    edge = find_boundary(region, ordered)
+    return Cluster(name, tuple(ordered), tuple(edge.inputs), tuple(edge.outputs), 0.0, region)
 
 
 def _cluster(

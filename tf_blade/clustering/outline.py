@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tf_blade.clustering.candidates import dtype_of
@@ -41,22 +42,30 @@ class Outlined:
     content: str = field(repr=False)
 
 
-def outline(graph: Graph, types: Types, cluster: Cluster, name: str | None = None) -> Outlined:
+def outline(
+    graph: Graph,
+    types: Types,
+    cluster: Cluster,
+    name: str | None = None,
+    inputs: Sequence[TensorRef] = (),
+) -> Outlined:
     """Copies a cluster into a function. The graph isn't changed.
 
     Args:
       graph, types: the graph the cluster was found in, and its types.
       cluster: one of find_clusters' or split_out's.
       name: the function's; by default "blade_fallback_" and a hash of what it computes.
+      inputs: its first arguments, in this order; all of them are read by members. Small constants
+        among them are not copied.
     """
-    walk = _Walk(graph, cluster)
+    walk = _Walk(graph, cluster, inputs)
     for ref in cluster.outputs:
         walk.visit(ref.node)
     taken = {node.name for node in walk.nodes}
     prefix = "input"
     while any(node.startswith(f"{prefix}_") for node in taken):
         prefix = f"{prefix}_x"
-    inputs = list(walk.inputs)
+    inputs = list(dict.fromkeys([*inputs, *walk.inputs]))
     arg_of = {ref: TensorRef(f"{prefix}_{i}") for i, ref in enumerate(inputs)}
     dtypes = [dtype_of(graph, types, ref) for ref in inputs]
     results = [dtype_of(graph, types, ref) for ref in cluster.outputs]
@@ -80,7 +89,7 @@ def outline(graph: Graph, types: Types, cluster: Cluster, name: str | None = Non
         inputs,
         list(cluster.outputs),
         [i for i, ref in enumerate(inputs) if graph.nodes[ref.node].op == "Const"],
-        list(walk.inputs.values()),
+        [walk.inputs[ref] for ref in inputs],
         [node.name for node in walk.nodes if node.op == "Const"],
         content,
     )
@@ -89,8 +98,9 @@ def outline(graph: Graph, types: Types, cluster: Cluster, name: str | None = Non
 class _Walk:
     """Members in the order in which the outputs need them: the same for clusters that are equal."""
 
-    def __init__(self, graph: Graph, cluster: Cluster) -> None:
+    def __init__(self, graph: Graph, cluster: Cluster, fixed: Sequence[TensorRef]) -> None:
         self.graph = graph
+        self.fixed = frozenset(fixed)
         self.inside = set(cluster.members)
         self.literals = cluster.region.literals
         self.nodes: list[Node] = []
@@ -110,7 +120,8 @@ class _Walk:
                 continue
             stack.append((name, slot + 1))
             ref = node.inputs[slot]
-            if ref.node not in self.inside and ref.node not in self.literals:
+            outside = ref.node not in self.inside and ref.node not in self.literals
+            if outside or ref in self.fixed:
                 self.inputs.setdefault(ref, (name, slot))
             elif ref.node not in self._seen:
                 self._seen.add(ref.node)

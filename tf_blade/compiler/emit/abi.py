@@ -9,15 +9,20 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parents[2]
 
 
-@cache
-def header(name: str) -> str:
-    """The text of a header of cc/. Raises FileNotFoundError if the installation is broken."""
+def header_path(name: str) -> Path:
+    """Where a header of cc/ is. Raises FileNotFoundError if the installation is broken."""
     # In a source tree, and in an installed package.
     places = (_PACKAGE.parent / "cc" / name, _PACKAGE / "_lib" / Path(name).name)
     for place in places:
         if place.is_file():
-            return place.read_text().strip()
+            return place
     raise FileNotFoundError(f"{name} is at none of {', '.join(map(str, places))}")
+
+
+@cache
+def header(name: str) -> str:
+    """The text of a header of cc/."""
+    return header_path(name).read_text().strip()
 
 
 def abi_header() -> str:
