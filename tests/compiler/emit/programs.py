@@ -124,6 +124,25 @@ EXAMPLES = [
         %1: f32[b, a] = mul(%0, %y)""",
     ),
     Example(
+        "transposed_in_large_blocks",
+        "(%x: f32[a, b], %y: f32[b, a], %z: f32[a]) -> (%3)",
+        """%0: f32[b, a] = transpose(%x, perm=[1, 0])
+        %1: f32[b, a] = broadcast_in_dim(%z, shape=[b, a], dims=[1])
+        %2: f32[b, a] = mul(%0, %y)
+        %3: f32[b, a] = add(%2, %1)""",
+        sizes=(("a", (7, 64, 65, 257, 600)), ("b", (3, 63, 256, 300, 1000))),
+        runs=6,
+    ),
+    Example(
+        "transposed_elements_of_all_sizes",
+        "(%x: i64[a, b], %y: i16[a, b], %z: bool[a, b], %w: f64[c, a, b]) -> (%0, %1, %2, %3)",
+        """%0: i64[b, a] = transpose(%x, perm=[1, 0])
+        %1: i16[b, a] = transpose(%y, perm=[1, 0])
+        %2: bool[b, a] = transpose(%z, perm=[1, 0])
+        %3: f64[b, a, c] = transpose(%w, perm=[2, 1, 0])""",
+        sizes=(("a", (1, 8, 20, 70)), ("b", (1, 9, 64, 65)), ("c", (1, 3, 17))),
+    ),
+    Example(
         "transposed_in_four_dims",
         "(%x: f32[a, b, c, 4]) -> (%0, %1)",
         """%0: f32[a, c, b, 4] = transpose(%x, perm=[0, 2, 1, 3])

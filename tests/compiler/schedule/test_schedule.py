@@ -49,8 +49,20 @@ def test_a_transpose_of_outer_dims_keeps_the_inner_ones_together():
 def test_a_transpose_of_the_last_dim_runs_in_tiles():
     result = scheduled("(%x: f32[a, b]) -> (%0)", "%0: f32[b, a] = transpose(%x, perm=[1, 0])")
     kernel = result.steps[0]
-    assert loops(kernel) == "[floor_div(b + 15, 16), floor_div(a + 15, 16)] [[b, a]]"
+    assert loops(kernel) == "[floor_div(b + 255, 256), floor_div(a + 255, 256)] [[b, a]]"
     assert isinstance(kernel, Kernel) and len(kernel.blocks) == 2
+    assert [str(s.value) for s in kernel.transposed] == ["%x"]
+
+
+def test_a_transpose_of_gathered_rows_needs_no_tiles():
+    """Rows may lie anywhere, so a tile has no corner."""
+    result = scheduled(
+        "(%x: f32[a, b], %i: i32[c]) -> (%1)",
+        """%0: f32[c, b] = gather(%x, %i, axis=0, batch_dims=0)
+        %1: f32[b, c] = transpose(%0, perm=[1, 0])""",
+    )
+    kernel = result.steps[0]
+    assert isinstance(kernel, Kernel) and not kernel.transposed
 
 
 def test_a_row_reduction_merges_rows_and_columns_on_their_own():

@@ -12,6 +12,7 @@ from tf_blade.compiler.emit.nest import (
     Function,
     LongScratch,
     bounds_of,
+    braced,
     finished,
     iterations,
     loop_header,
@@ -20,6 +21,7 @@ from tf_blade.compiler.emit.nest import (
 )
 from tf_blade.compiler.emit.reduction import SUM_BLOCK
 from tf_blade.compiler.emit.scope import KernelText, Scope
+from tf_blade.compiler.emit.tiles import print_tiles, tile_bounds
 from tf_blade.compiler.fuse import cost
 from tf_blade.compiler.fuse.index import LoopVar, mul
 from tf_blade.compiler.ir import dims as d
@@ -158,12 +160,19 @@ def _print_pass(
     if not p.loops:
         block = around.inner()
         _print_statements(p, accumulators, text, block)
-        around.lines += _braced(block)
+        around.lines += braced(block)
     else:
         blocks: list[tuple[str, Scope]] = []
         scope = around
+        if kernel.transposed:
+            blocks = print_tiles(kernel, text, around)
+            scope = blocks[-1][1]
+            bounds = tile_bounds(p.loops[-1])
         for v in p.loops[:-1]:
-            begin, end = bounds_of(v, kernel.blocks, text, scope)
+            if kernel.transposed:
+                begin, end = tile_bounds(v)
+            else:
+                begin, end = bounds_of(v, kernel.blocks, text, scope)
             inner = scope.inner([v])
             blocks.append((loop_header(v, begin, end), inner))
             scope = inner
@@ -175,10 +184,6 @@ def _print_pass(
     for a in accumulators:
         around.lines += a.result()
         around.names[a.what.local] = a.name
-
-
-def _braced(block: Scope) -> list[str]:
-    return ["{", *(f"  {line}" for line in block.lines), "}"]
 
 
 def _accumulators(p: Pass, text: KernelText) -> list[Accumulator]:
@@ -208,19 +213,20 @@ def _print_innermost(
         for a in blocked:
             part.lines.append(a.start_part())
         part.lines.append(f"const i64 {v.name}_end = dim_min({name} + {SUM_BLOCK}, {end});")
-        _print_vector_loop(p, accumulators, text, part, v, name, f"{v.name}_end", hoist=scope)
+        _print_vector_loop(kernel, p, accumulators, text, part, v, name, f"{v.name}_end", scope)
         for a in blocked:
             part.lines.append(a.end_part())
         scope.close(part, f"for (i64 {name} = {begin}; {name} < {end}; {name} += {SUM_BLOCK})")
         return
     for a in blocked:
         scope.lines.append(a.start_part())
-    _print_vector_loop(p, accumulators, text, scope, v, begin, end, hoist=scope)
+    _print_vector_loop(kernel, p, accumulators, text, scope, v, begin, end, scope)
     for a in blocked:
         scope.lines.append(a.end_part())
 
 
 def _print_vector_loop(
+    kernel: Kernel,
     p: Pass,
     accumulators: list[Accumulator],
     text: KernelText,
@@ -232,7 +238,7 @@ def _print_vector_loop(
 ) -> None:
     # What moves out of the loop must land before it, and before the block loop too.
     in_lanes = [a for a in accumulators if isinstance(a, LaneAccumulator)]
-    masked = bool(in_lanes) or (fills_lanes(p, v) and may_end_masked(v))
+    masked = bool(in_lanes) or (fills_lanes(p, v, kernel.transposed) and may_end_masked(v))
     step = f"{max((a.chains for a in in_lanes), default=1)} * LANES".removeprefix("1 * ")
     last = end
     if masked:

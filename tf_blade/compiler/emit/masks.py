@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from tf_blade.compiler.emit.operations import may_refuse
 from tf_blade.compiler.fuse.index import Affine, LoopVar, vars_of
 from tf_blade.compiler.fuse.scalar import Scalar
@@ -18,9 +20,12 @@ def may_end_masked(v: LoopVar) -> bool:
     return not isinstance(v.extent, int) or (v.extent > _LANES and v.extent % _LANES != 0)
 
 
-def fills_lanes(p: Pass, v: LoopVar) -> bool:
+def fills_lanes(p: Pass, v: LoopVar, tiled: Container[Scalar] = ()) -> bool:
     """Whether the pass's innermost loop `v` reads and writes neighbouring elements of four bytes
-    only, or what is the same for all of them: instruction sets have masks for these."""
+    only, or what is the same for all of them: instruction sets have masks for these.
+
+    tiled: loads that are copied to neighbouring places before.
+    """
     if isinstance(v.extent, int) and v.extent < _LANES:
         return False
     if not all(s.root.type.dtype in _TYPES and is_even(s.index, v) for s in p.stores):
@@ -39,7 +44,9 @@ def fills_lanes(p: Pass, v: LoopVar) -> bool:
             return False
         if s.dtype not in _TYPES and s.dtype is not DType.BOOL:
             return False
-        if s.kind == "load" and (s.dtype is DType.BOOL or not is_even(s.index, v)):
+        if s.kind == "load" and s.dtype is DType.BOOL:
+            return False
+        if s.kind == "load" and not (s in tiled or is_even(s.index, v)):
             return False
     return True
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tf_blade.compiler.emit import c
-from tf_blade.compiler.emit.nest import loop_header, odometer, print_store
+from tf_blade.compiler.emit.nest import braced, loop_header, odometer, print_store
 from tf_blade.compiler.emit.operations import may_refuse
 from tf_blade.compiler.emit.reduction import combine, neutral
 from tf_blade.compiler.emit.scope import KernelText, Scope
@@ -97,7 +97,7 @@ class _Narrow:
         self.stored = {s.root for p in kernel.passes for s in p.stores}
 
     def print(self) -> None:
-        self.text.functions.add("dim_min")
+        self.text.functions.update(["dim_min", "one_by_one"])
         self.tile.lines.append(f"const i32 count = (i32)dim_min({ROWS}, end - first);")
         loads = [s for s in _all_scalars(self.kernel) if s.kind == "load"]
         self._copy_in([s for s in loads if s.vars & self.rows and s.value not in self.stored])
@@ -135,6 +135,8 @@ class _Narrow:
             array = self._array(s.value, ROWS * NARROW if by_column else ROWS, "tile")
             scope, at = (body, "at + lane") if by_column else (row, "lane")
             place = self.text.address(s.value, s.index, scope, written=False)
+            if by_column:
+                scope.lines.append("ONE_BY_ONE;")
             scope.lines.append(f"{array}[{at}] = {place};")
             self.tile.names[s] = f"{array}[{at}]"
             if s.dtype is DType.BOOL:
@@ -150,7 +152,7 @@ class _Narrow:
             if store.root in self.kernel.scratch:
                 continue
             place = self.text.address(store.root, store.index, body, written=True)
-            body.lines.append(f"{place} = {own[store.root]}[at + lane];")
+            body.lines += ["ONE_BY_ONE;", f"{place} = {own[store.root]}[at + lane];"]
         self._close_columns(row, body)
         for store in self.kernel.row_stores:
             print_store(store, self.text, row)
@@ -162,7 +164,7 @@ class _Narrow:
         block = Scope()
         block.lines += counters
         block.close(row, "for (i32 lane = 0; lane < count; ++lane)")
-        self.tile.lines += ["{", *(f"  {line}" for line in block.lines), "}"]
+        self.tile.lines += braced(block)
 
     # -- statements -----------------------------------------------------------------------
 

@@ -88,6 +88,11 @@ def loop_header(v: LoopVar, begin: str, end: str) -> str:
     return f"for (i64 {v.name} = {begin}; {v.name} < {end}; ++{v.name})"
 
 
+def braced(block: Scope) -> list[str]:
+    """The lines of a finished block that no loop or condition heads."""
+    return ["{", *(f"  {line}" for line in block.lines), "}"]
+
+
 def print_store(store: Store, text: KernelText, scope: Scope) -> None:
     value = text.text(store.scalar, scope)
     place = text.address(store.root, store.index, scope, written=True)

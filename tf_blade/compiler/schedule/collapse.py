@@ -9,20 +9,22 @@ from tf_blade.compiler.fuse.scalar import Pool, Scalar, rename
 from tf_blade.compiler.schedule.kernel import Accumulate, Store
 
 
-def affines_of(scalars: Iterable[Scalar]) -> list[Affine]:
-    """Every index expression in the scalars."""
-    found: list[Affine] = []
-    seen: set[Scalar] = set()
+def scalars_of(scalars: Iterable[Scalar]) -> list[Scalar]:
+    """The scalars and all that they are computed from, each once."""
+    seen: dict[Scalar, None] = {}
     todo = list(scalars)
     while todo:
         s = todo.pop()
-        if s in seen:
-            continue
-        seen.add(s)
-        todo.extend(s.needs())
-        if s.index is not None:
-            found.extend(s.index.affines())
-    return found
+        if s not in seen:
+            seen[s] = None
+            todo.extend(s.needs())
+    return list(seen)
+
+
+def affines_of(scalars: Iterable[Scalar]) -> list[Affine]:
+    """Every index expression in the scalars."""
+    indices = (s.index for s in scalars_of(scalars) if s.index is not None)
+    return [affine for index in indices for affine in index.affines()]
 
 
 class Collapse:

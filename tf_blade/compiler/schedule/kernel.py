@@ -83,6 +83,8 @@ class Kernel:
     scratch: values kept for one row from pass to pass, with their elements a row.
     flat: the rows are the iterations of the only pass's only loop.
     blocks: loops of the only pass of which a row does only one block.
+    transposed: what the only pass, over blocks of two loops, reads along the outer one. It is
+      copied into tiles, so that it can be read along the inner one.
     """
 
     group: Group
@@ -92,6 +94,7 @@ class Kernel:
     scratch: dict[Value, Dim] = field(default_factory=dict)
     flat: bool = False
     blocks: dict[LoopVar, Blocks] = field(default_factory=dict)
+    transposed: tuple[Scalar, ...] = ()
 
 
 @dataclass

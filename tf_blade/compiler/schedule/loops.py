@@ -22,13 +22,14 @@ from tf_blade.compiler.fuse.scalar import Pool, Scalar, Tracer
 from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
-from tf_blade.compiler.schedule.collapse import Collapse, affines_of
+from tf_blade.compiler.schedule.collapse import Collapse, scalars_of
 from tf_blade.compiler.schedule.kernel import Accumulate, Blocks, Inside, Kernel, Pass, Store
 
 # Rows longer than this are shared among threads, block by block.
 BLOCK = 1 << 14
-# Sides of the tiles in which data is transposed.
-TILE = 16
+# Sides of the blocks in which data is transposed, tile by tile: a block fits the second-level
+# cache, and its pages the processor's table of them.
+TRANSPOSED = 256
 
 
 def loop_kernel(group: Group, roots: Mapping[Value, object], stored: Container[Value]) -> Kernel:
@@ -45,13 +46,12 @@ def _loop_nest(group: Group, loops: tuple[LoopVar, ...], stores: list[Store]) ->
     if len(loops) <= 1:
         return Kernel(group, (), [Pass(loops, stores=stores)], flat=bool(loops))
     rows, inner = loops[:-1], loops[-1]
-    across = _read_across(inner, rows, stores)
+    across, transposed = _read_across(inner, rows, stores)
     if across is not None:
-        # Square tiles: lines of memory that are read across are used up while they are in cache.
         cut = (across, inner)
-        blocks = {v: _blocks(v, f"{v.name}_tile", TILE) for v in cut}
+        blocks = {v: _blocks(v, f"{v.name}_block", TRANSPOSED) for v in cut}
         rows = (*(v for v in rows if v is not across), *(b.block for b in blocks.values()))
-        return Kernel(group, rows, [Pass(cut, stores=stores)], blocks=blocks)
+        return Kernel(group, rows, [Pass(cut, stores=stores)], blocks=blocks, transposed=transposed)
     if isinstance(inner.extent, int) and inner.extent <= BLOCK:
         return Kernel(group, rows, [Pass((inner,), stores=stores)])
     blocks = {inner: _blocks(inner, "block", BLOCK)}
@@ -65,17 +65,25 @@ def _blocks(v: LoopVar, name: str, size: int) -> Blocks:
 
 def _read_across(
     inner: LoopVar, rows: Sequence[LoopVar], stores: Sequence[Store]
-) -> LoopVar | None:
+) -> tuple[LoopVar | None, tuple[Scalar, ...]]:
     """The row loop whose neighbours lie next to each other in memory where those of the inner loop
-    don't, when the kernel has such an access (a transpose)."""
-    indices = [s.index for s in stores] + affines_of(s.scalar for s in stores)
-    for index in indices:
-        if index.coefficient(inner) in (-1, 0, 1):
+    don't, and the loads of which that is so (of a transpose); None where there are none."""
+    found: dict[LoopVar, list[Scalar]] = {}
+    for s in scalars_of(store.scalar for store in stores):
+        if s.kind != "load" or s.index is None or s.index.coefficient(inner) in (-1, 0, 1):
             continue
         for v in rows:
-            if index.coefficient(v) == 1 and not (isinstance(v.extent, int) and v.extent < 4):
-                return v
-    return None
+            short = isinstance(v.extent, int) and v.extent < 4
+            if s.index.coefficient(v) == 1 and not short and _is_plain(s.index, (v, inner)):
+                found.setdefault(v, []).append(s)
+    across = next(iter(found), None)
+    return across, tuple(found[across]) if across is not None else ()
+
+
+def _is_plain(index: Affine, loops: Sequence[LoopVar]) -> bool:
+    """Whether steps along these loops are the same everywhere."""
+    atoms = (a for a, _ in index.terms if not isinstance(a, LoopVar))
+    return not any(ix.vars_of(a).intersection(loops) for a in atoms)
 
 
 def row_reduce_kernel(
