@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tf_blade.compiler.emit import c
-from tf_blade.compiler.emit.accumulators import Accumulator, LaneAccumulator
-from tf_blade.compiler.emit.masks import fills_lanes, may_end_masked
 from tf_blade.compiler.emit.narrow import is_narrow_kernel, print_narrow, row_elements
 from tf_blade.compiler.emit.nest import (
     Function,
@@ -19,11 +17,12 @@ from tf_blade.compiler.emit.nest import (
     print_odometer,
     print_store,
 )
-from tf_blade.compiler.emit.reduction import SUM_BLOCK
+from tf_blade.compiler.emit.prefetch import prefetches
 from tf_blade.compiler.emit.scope import KernelText, Scope
 from tf_blade.compiler.emit.tiles import print_tiles, tile_bounds
+from tf_blade.compiler.emit.vector_loop import VectorLoop, accumulators_of, print_statements
 from tf_blade.compiler.fuse import cost
-from tf_blade.compiler.fuse.index import LoopVar, mul
+from tf_blade.compiler.fuse.index import mul
 from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
@@ -154,12 +153,12 @@ def _print_pass(
     around: Scope,
     bounds: tuple[str, str] | None = None,
 ) -> None:
-    accumulators = _accumulators(p, text)
+    accumulators = accumulators_of(p, text)
     for a in accumulators:
         around.lines += a.declarations()
     if not p.loops:
         block = around.inner()
-        _print_statements(p, accumulators, text, block)
+        print_statements(p, accumulators, text, block)
         around.lines += braced(block)
     else:
         blocks: list[tuple[str, Scope]] = []
@@ -176,7 +175,9 @@ def _print_pass(
             inner = scope.inner([v])
             blocks.append((loop_header(v, begin, end), inner))
             scope = inner
-        _print_innermost(kernel, p, accumulators, text, scope, bounds)
+        begin, end = bounds or bounds_of(p.loops[-1], kernel.blocks, text, scope)
+        fetches = prefetches(kernel, p, text, around)
+        VectorLoop(p, accumulators, text, kernel.transposed, fetches).print(scope, begin, end)
         outer = [around, *(b for _, b in blocks)]
         for parent, (header, inner) in reversed(list(zip(outer, blocks, strict=False))):
             parent.close(inner, header)
@@ -184,145 +185,6 @@ def _print_pass(
     for a in accumulators:
         around.lines += a.result()
         around.names[a.what.local] = a.name
-
-
-def _accumulators(p: Pass, text: KernelText) -> list[Accumulator]:
-    if not (p.accumulates and p.loops and fills_lanes(p, p.loops[-1])):
-        return [Accumulator(a, p, text) for a in p.accumulates]
-    # Cheap steps wait for the ones before them; dear ones are slow enough.
-    cheap = len(p.loops) == 1 and cost.of_scalars(p.scalars()) <= cost.CHEAP
-    return [LaneAccumulator(a, p, text, 2 if cheap else 1) for a in p.accumulates]
-
-
-def _print_innermost(
-    kernel: Kernel,
-    p: Pass,
-    accumulators: list[Accumulator],
-    text: KernelText,
-    scope: Scope,
-    bounds: tuple[str, str] | None,
-) -> None:
-    v = p.loops[-1]
-    begin, end = bounds or bounds_of(v, kernel.blocks, text, scope)
-    blocked = [a for a in accumulators if a.blocked]
-    short = isinstance(v.extent, int) and v.extent <= SUM_BLOCK
-    if blocked and not short:
-        text.functions.add("dim_min")
-        part = scope.inner()
-        name = f"{v.name}_block"
-        for a in blocked:
-            part.lines.append(a.start_part())
-        part.lines.append(f"const i64 {v.name}_end = dim_min({name} + {SUM_BLOCK}, {end});")
-        _print_vector_loop(kernel, p, accumulators, text, part, v, name, f"{v.name}_end", scope)
-        for a in blocked:
-            part.lines.append(a.end_part())
-        scope.close(part, f"for (i64 {name} = {begin}; {name} < {end}; {name} += {SUM_BLOCK})")
-        return
-    for a in blocked:
-        scope.lines.append(a.start_part())
-    _print_vector_loop(kernel, p, accumulators, text, scope, v, begin, end, scope)
-    for a in blocked:
-        scope.lines.append(a.end_part())
-
-
-def _print_vector_loop(
-    kernel: Kernel,
-    p: Pass,
-    accumulators: list[Accumulator],
-    text: KernelText,
-    scope: Scope,
-    v: LoopVar,
-    begin: str,
-    end: str,
-    hoist: Scope,
-) -> None:
-    # What moves out of the loop must land before it, and before the block loop too.
-    in_lanes = [a for a in accumulators if isinstance(a, LaneAccumulator)]
-    masked = bool(in_lanes) or (fills_lanes(p, v, kernel.transposed) and may_end_masked(v))
-    step = f"{max((a.chains for a in in_lanes), default=1)} * LANES".removeprefix("1 * ")
-    last = end
-    if masked:
-        text.functions.add("lanes")
-        end = text.unique(f"{v.name}_whole")
-        down = f"-({step})" if "*" in step else f"-{step}"
-        whole = f"{last} & {down}" if begin == "0" else f"{begin} + (({last} - {begin}) & {down})"
-        scope.lines.append(f"const i64 {end} = {whole};")
-    if in_lanes:
-        first = f"{v.name}_first"
-        whole_vectors = _lane_loop(p, in_lanes, text, v, first, step, None, hoist)
-        scope.lines += _stepping(first, begin, end, step, whole_vectors)
-        rest = _lane_loop(p, in_lanes, text, v, first, "LANES", f"{last} - {first}", hoist)
-        scope.lines += _stepping(first, end, last, "LANES", rest)
-        return
-    inner = Scope(hoist, frozenset([v]))
-    _print_statements(p, accumulators, text, inner)
-    clauses = [a.clause() for a in accumulators]
-    clauses += [f"reduction(| : {f})" for f in sorted(inner.flags)]
-    scope.lines.append(" ".join(["#pragma omp simd", *clauses]))
-    scope.close(inner, loop_header(v, begin, end))
-    if masked:
-        tail = _lane_loop(p, [], text, v, end, "LANES", f"{last} - {end}", hoist)
-        scope.lines += [f"if ({end} < {last}) {{", *(f"  {x}" for x in tail), "}"]
-
-
-def _stepping(name: str, begin: str, end: str, step: str, body: list[str]) -> list[str]:
-    header = f"for (i64 {name} = {begin}; {name} < {end}; {name} += {step}) {{"
-    return [header, *(f"  {line}" for line in body), "}"]
-
-
-def _lane_loop(
-    p: Pass,
-    accumulators: list[LaneAccumulator],
-    text: KernelText,
-    v: LoopVar,
-    first: str,
-    count: str,
-    left: str | None,
-    hoist: Scope,
-) -> list[str]:
-    """`count` iterations from `first` as a loop over lanes; left: as one vector with a mask, which
-    that many iterations are left for."""
-    lane = Scope(hoist, frozenset([v]))
-    lane.lines.append(f"const i64 {v.name} = {first} + lane;")
-    some = lane if left is None else Scope(lane, frozenset([v]))
-    elements = [text.text(a.what.scalar, some) for a in accumulators]
-    whole: list[str] = []
-    for store in p.stores:
-        if left is None or store.root not in text.scratch:
-            print_store(store, text, some)
-            continue
-        # Scratch has room for the rest of a vector, and what was written whole is read at once.
-        kind, name = c.type_name(store.root.type.dtype), text.unique(f"{v.name}_kept")
-        lane.lines.append(f"{kind} {name} = 0;")
-        some.lines.append(f"{name} = {text.text(store.scalar, some)};")
-        place = text.address(store.root, store.index, lane, written=True)
-        whole.append(f"{place} = {name};")
-    if left is not None:
-        # Lanes without an element take part with the neutral one.
-        for i, a in enumerate(accumulators):
-            name = text.unique(f"{a.part}_x")
-            lane.lines.append(f"{a.kind} {name} = {a.neutral};")
-            some.lines.append(f"{name} = {elements[i]};")
-            elements[i] = name
-        lane.close(some, f"if (lane < (i32)({left}))")
-    lane.lines += whole
-    lane.lines += [a.step(element) for a, element in zip(accumulators, elements, strict=True)]
-    loop = Scope()
-    for a in accumulators:
-        loop.lines += a.load()
-    loop.lines.append("#pragma omp simd")
-    loop.close(lane, f"for (i32 lane = 0; lane < {count}; ++lane)")
-    loop.lines += [a.store() for a in accumulators]
-    return loop.lines
-
-
-def _print_statements(
-    p: Pass, accumulators: list[Accumulator], text: KernelText, scope: Scope
-) -> None:
-    for a in accumulators:
-        scope.lines.append(a.step(text.text(a.what.scalar, scope)))
-    for store in p.stores:
-        print_store(store, text, scope)
 
 
 def _cost(kernel: Kernel) -> list[tuple[float, Dim]]:
