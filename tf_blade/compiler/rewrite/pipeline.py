@@ -12,6 +12,7 @@ from tf_blade.compiler.ir.verifier import verify
 from tf_blade.compiler.rewrite import (
     algebra,
     broadcasts,
+    concatenations,
     convolutions,
     epilogue,
     fold,
@@ -62,6 +63,8 @@ PIPELINE: tuple[Pass, ...] = (
     _rules(broadcasts.rules),
     # Then, on broadcasts from the smallest operands: they must follow into the split dims.
     _rules(splits.rules),
+    # Behind both, which bring ops of one shape together.
+    _rules(concatenations.rules),
     # On canonical broadcasts, too: each row's sum is spread over its row.
     _rules(normalize.rules),
     # Equal ops become one before uses are counted for the epilogues.
