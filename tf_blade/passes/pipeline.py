@@ -9,6 +9,7 @@ from tf_blade.graph.graph import Graph
 from tf_blade.passes.context import PassContext
 from tf_blade.passes.cse import cse
 from tf_blade.passes.drop_controls import drop_controls
+from tf_blade.passes.fold_batch_norms import fold_batch_norms
 from tf_blade.passes.fold_constants import fold_constants
 from tf_blade.passes.freeze_variables import freeze_variables
 from tf_blade.passes.inline_calls import inline_calls
@@ -27,6 +28,7 @@ PASSES: tuple[Callable[[Graph, PassContext], Graph], ...] = (
     cse,  # half of a model of many columns are equal Consts: fewer nodes for what follows
     remove_noops,  # constants hide behind Identities
     fold_constants,
+    fold_batch_norms,  # their weights are constants now
     remove_true_asserts,  # folding decided some
     drop_controls,  # what waited for them is free now
     remove_noops,  # so, and because folding made shapes and permutations constant
