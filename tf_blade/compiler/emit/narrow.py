@@ -174,8 +174,7 @@ class _Narrow:
             start = neutral(a.kind, a.root.type.dtype)
             self.tile.lines.append(f"for ({_kind(a)}& x : {row}) x = {start};")
         body = self._columns(self.tile)
-        # What the row has in a tile depends on the column alone by its index, but not by its value.
-        lane = body.inner([*self.rows, *self.loops])
+        lane = body.inner(self.rows)
         for a, row in sums:
             element = self.text.text(a.scalar, lane)
             step = combine(a.kind, a.root.type.dtype, f"{row}[lane]", element)
