@@ -422,6 +422,17 @@ EXAMPLES = [
         runs=16,
     ),
     Example(
+        "softmax_of_short_rows_in_several_dims",
+        "(%x: f32[a, b, 5]) -> (%8)",
+        """%0: f32[a, b] = reduce(%x, kind=max, dims=[2])
+        %2: f32[a, b, 5] = broadcast_in_dim(%0, shape=[a, b, 5], dims=[0, 1])
+        %3: f32[a, b, 5] = sub(%x, %2)
+        %4: f32[a, b, 5] = exp(%3)
+        %5: f32[a, b] = reduce(%4, kind=sum, dims=[2])
+        %7: f32[a, b, 5] = broadcast_in_dim(%5, shape=[a, b, 5], dims=[0, 1])
+        %8: f32[a, b, 5] = div(%4, %7)""",
+    ),
+    Example(
         "short_rows_in_several_loops",
         "(%x: f32[a, b, c, d], %y: f32[a, d]) -> (%6, %7)",
         """%0: f32[a, c] = reduce(%x, kind=sum, dims=[1, 3])

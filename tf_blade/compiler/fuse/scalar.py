@@ -78,7 +78,7 @@ class Pool:
         vars: frozenset[LoopVar] | None = None,
     ) -> Scalar:
         literal = payload.tobytes() if isinstance(payload, np.generic) else payload
-        identity = {"load": value, "local": (value, vars)}.get(kind)
+        identity = (value, vars) if kind in ("load", "local") else None
         key = (kind, dtype, tuple(a.number for a in args), index, literal, identity)
         found = self._known.get(key)
         if found is None:
