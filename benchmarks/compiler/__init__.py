@@ -18,6 +18,10 @@ part (`stream.py`): requests of 200 different shapes to a BERT encoder, if it is
   compiles_after_first        executables that were made while the stream ran
   worst_shape_vs_specialised  our time / that of our own code for this shape only, the largest
   minilm_compile_seconds      this `optimize`, all of it
+
+With --peers ort,openvino (packages: requirements-peers.txt), each graph also runs there:
+  geomean_vs_PEER, min_vs_PEER  how many times faster than the peer, over the rows that it can run
+  PEER_rows                     how many those are; `peers_missing` of a row says why another isn't
 """
 
 from __future__ import annotations
@@ -31,11 +35,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import peers
 from benchmarks.compiler import memory_bound, stream
 
 _MODEL = Path(__file__).resolve().parents[3] / "shared" / "models" / "minilm_l6"
 _SECONDS = {False: 1.0, True: 0.1}
 _WIDTH = 130
+# XLA is there anyway, with each graph compiled as a whole.
+_PEERS = [name for name in peers.PEERS if name != memory_bound.XLA]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seconds", type=float, help="time to spend on each graph and size")
     parser.add_argument("--targets", nargs="+", metavar="ISA", help="CPU targets to compile for")
+    parser.add_argument(
+        "--peers",
+        type=_peers,
+        default=[],
+        metavar="NAME,NAME",
+        help=f"run the graphs there, too: {', '.join(_PEERS)}",
+    )
     parser.add_argument("--no-stream", action="store_true", help="without the stream of shapes")
     parser.add_argument("--no-graphs", action="store_true", help="without the graphs")
     parser.add_argument(
@@ -53,6 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shapes", type=int, help="of the stream (default: 200; quick: 10)")
     parser.add_argument("--xla-shapes", type=int, help="that XLA runs (default: 8; quick: 1)")
     parser.add_argument("--fixed-shapes", type=int, help="compiled alone (default: 5; quick: 1)")
+
+
+def _peers(text: str) -> list[str]:
+    try:
+        names = peers.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return [name for name in names if name in _PEERS]
 
 
 def _size(text: str) -> memory_bound.Size:
@@ -65,7 +87,7 @@ def _size(text: str) -> memory_bound.Size:
 
 def run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """Rows of both parts and the summary."""
-    console = Console(width=max(_WIDTH, Console().width))
+    console = Console(width=max(_WIDTH + 14 * len(arguments.peers), Console().width))
     rows: list[dict[str, Any]] = []
     summary: dict[str, float] = {"wrong": 0}
     seconds = arguments.seconds or _SECONDS[arguments.quick]
@@ -73,7 +95,7 @@ def run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, 
         if not arguments.no_graphs:
             found = _graphs(arguments, Path(scratch), seconds, console)
             rows += found
-            summary |= memory_bound.summarize(found, memory_bound.level_2_bytes())
+            summary |= memory_bound.summarize(found, memory_bound.level_2_bytes(), arguments.peers)
         if not arguments.no_stream and not arguments.model.is_dir():
             console.print(f"No stream of shapes: there is no '{arguments.model}' (--model)")
         elif not arguments.no_stream:
@@ -103,21 +125,25 @@ def _graphs(
     taken = memory_bound.save_models(graphs, scratch, targets)
     console.print(f"{len(graphs)} graphs optimised in {taken:.1f} s")
     rows: list[dict[str, Any]] = []
-    for row in memory_bound.measure(graphs, sizes, scratch, seconds):
+    for row in memory_bound.measure(graphs, sizes, scratch, seconds, arguments.peers):
         rows.append(row)
         if row["rows"] == sizes[-1][0] and row["width"] == sizes[-1][1]:
             console.print(f"[dim]{row['graph']}[/dim]")
-    _print_graphs(rows, console)
+    _print_graphs(rows, console, arguments.peers)
+    missing = {(n, why) for row in rows for n, why in row.get("peers_missing", {}).items()}
+    for name, why in sorted(missing):
+        console.print(f"{name}: {why}", markup=False)
     return rows
 
 
-def _print_graphs(rows: list[dict[str, Any]], console: Console) -> None:
+def _print_graphs(rows: list[dict[str, Any]], console: Console, peer_names: Sequence[str]) -> None:
     table = Table()
     table.add_column("graph")
     table.add_column("size", justify="right")
     for name in (memory_bound.TENSORFLOW, memory_bound.XLA, memory_bound.OURS, memory_bound.COPY):
         table.add_column(f"{name} ms", justify="right")
-    for name in ("vs TensorFlow", "vs XLA (95 % CI)", "of copy"):
+    against = [f"vs {name}" for name in peer_names]
+    for name in ("vs TensorFlow", "vs XLA (95 % CI)", *against, "of copy"):
         table.add_column(name, justify="right")
     table.add_column("remark")
     large = memory_bound.level_2_bytes()
@@ -130,6 +156,7 @@ def _print_graphs(rows: list[dict[str, Any]], console: Console) -> None:
             *(f"{row[f'{n}_ms']['median_ms']:.3f}" for n in ("tensorflow", "xla", "ours", "copy")),
             f"{row['vs_tensorflow']['value']:.2f}",
             f"{mark}{xla['value']:.2f} ({xla['low']:.2f}–{xla['high']:.2f})",
+            *(f"{row[f'vs_{n}']['value']:.2f}" if f"vs_{n}" in row else "–" for n in peer_names),
             f"{row['vs_copy']['value']:.2f}" if row["bytes"] > large else "",
             _remark(row),
         )

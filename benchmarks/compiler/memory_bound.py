@@ -3,7 +3,8 @@
 All rivals are signatures of a SavedModel in a C++ session with TensorFlow's default threads, so
 that what a session costs falls on all of them. Ours is what `tf_blade.optimize` writes; XLA's has
 each function under `tf.function(jit_compile=True)`, and is warm: the shape is compiled before it is
-timed. `copy` moves as many bytes as the graph reads and writes, with as many threads.
+timed. `copy` moves as many bytes as the graph reads and writes, with as many threads. Peers
+(`benchmarks/peers.py`: other runtimes) run each graph as a model of its own.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import harness
+from benchmarks.cases import ModelCase
 from benchmarks.compare import compare
-from benchmarks.compiler.graphs import GRAPHS, Graph
+from benchmarks.compiler.graphs import GRAPHS, Feeds, Graph
+from benchmarks.peers import PEERS, Bound, reason
 
 TENSORFLOW, XLA, OURS, COPY = "tensorflow", "xla", "ours", "copy"
 Size = tuple[int, int]
@@ -62,10 +65,51 @@ def _signature(graph: Graph, jit: bool | None) -> Any:
     return outer.get_concrete_function(**graph.specs())
 
 
+class GraphPeers:
+    """The peers that can run one graph. missing: why the others can't."""
+
+    def __init__(self, graph: Graph, names: Sequence[str], folder: Path) -> None:
+        import tensorflow as tf
+
+        self._folder = folder / graph.name
+        self._case = ModelCase(graph.name, self._folder, "serving_default")
+        self._converted: list[str] = []
+        self.missing: dict[str, str] = {}
+        if names:
+            signature = _signature(graph, None)
+            tf.saved_model.save(tf.Module(), str(self._case.saved_model), signature)
+        for name in names:
+            try:
+                PEERS[name].convert(self._case, self._folder)
+                self._converted.append(name)
+            except Exception as error:  # whatever a converter may raise
+                self.missing[name] = reason(error)
+
+    def bind(self, feeds: Feeds, expected: Feeds, stack: contextlib.ExitStack) -> dict[str, Bound]:
+        """The peers with feeds, open until the stack closes; those that answer as TensorFlow."""
+        bound: dict[str, Bound] = {}
+        for name in self._converted:
+            try:
+                call = stack.enter_context(PEERS[name].open(self._case, self._folder, feeds))
+                difference = compare(expected, call.outputs())
+            except Exception as error:
+                self.missing[name] = reason(error)
+                continue
+            if difference.ok:
+                bound[name] = call
+            else:
+                self.missing[name] = f"other answers: {difference.message}"
+        return bound
+
+
 def measure(
-    graphs: Sequence[Graph], sizes: Sequence[Size], folder: Path, seconds: float
+    graphs: Sequence[Graph],
+    sizes: Sequence[Size],
+    folder: Path,
+    seconds: float,
+    peers: Sequence[str] = (),
 ) -> Iterator[dict[str, Any]]:
-    """One row for each graph and size. folder: what `save_models` wrote."""
+    """One row for each graph and size. folder: what `save_models` wrote. peers: names of PEERS."""
     from benchmarks.session import Session
     from tf_blade import library
 
@@ -76,8 +120,9 @@ def measure(
         }
         threads = stack.enter_context(ThreadPoolExecutor(len(os.sched_getaffinity(0))))
         for graph in graphs:
+            others = GraphPeers(graph, peers, folder / "peers")
             for size in sizes:
-                yield _measure_one(graph, size, sessions, threads, seconds)
+                yield _measure_one(graph, size, sessions, threads, seconds, others)
 
 
 def _measure_one(
@@ -86,6 +131,7 @@ def _measure_one(
     sessions: Mapping[str, Any],
     threads: ThreadPoolExecutor,
     seconds: float,
+    peers: GraphPeers,
 ) -> dict[str, Any]:
     from tf_blade import library
 
@@ -111,10 +157,13 @@ def _measure_one(
     }
     rivals: dict[str, Callable[[], object]] = {name: call.run for name, call in calls.items()}
     rivals[COPY] = Copier(bytes_moved // 2, threads)
-    samples = harness.interleave(rivals, seconds=seconds)
+    with contextlib.ExitStack() as stack:
+        rivals |= {name: call.run for name, call in peers.bind(feeds, expected, stack).items()}
+        samples = harness.interleave(rivals, seconds=seconds)
     row |= {f"{name}_ms": asdict(samples.timing(name)) for name in rivals}
-    for name in (TENSORFLOW, XLA, COPY):
-        row[f"vs_{name}"] = asdict(samples.ratio(name, OURS))
+    row |= {f"vs_{name}": asdict(samples.ratio(name, OURS)) for name in rivals if name != OURS}
+    if peers.missing:
+        row["peers_missing"] = dict(peers.missing)
     return row
 
 
@@ -149,11 +198,13 @@ def level_2_bytes() -> int:
     return cores * (each if each > 0 else 1 << 20)
 
 
-def summarize(rows: Sequence[Mapping[str, Any]], large: int) -> dict[str, float]:
+def summarize(
+    rows: Sequence[Mapping[str, Any]], large: int, peers: Sequence[str] = ()
+) -> dict[str, float]:
     """The figures of this part; `large`: from how many bytes on the bandwidth counts."""
 
     def ratios(name: str) -> list[float]:
-        return [row[f"vs_{name}"]["value"] for row in rows]
+        return [row[f"vs_{name}"]["value"] for row in rows if f"vs_{name}" in row]
 
     fractions = [row["vs_copy"]["value"] for row in rows if row["bytes"] > large]
     return {
@@ -168,6 +219,9 @@ def summarize(rows: Sequence[Mapping[str, Any]], large: int) -> dict[str, float]
         "falling_back": sum(bool(row["fallbacks"]) for row in rows),
         "not_compiled": sum(row["launches"] == 0 and not row["fallbacks"] for row in rows),
         "rows": len(rows),
+        **{f"geomean_vs_{peer}": harness.geometric_mean(ratios(peer)) for peer in peers},
+        **{f"min_vs_{peer}": min(ratios(peer), default=float("nan")) for peer in peers},
+        **{f"{peer}_rows": len(ratios(peer)) for peer in peers},
     }
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from benchmarks import cases
 from benchmarks.__main__ import main
 from benchmarks.compiler import memory_bound, stream
 from benchmarks.compiler.graphs import GRAPHS
+from benchmarks.peers import Peer, PeerError
 
 SUMMARY = {
     *("geomean_vs_tf", "min_vs_tf", "geomean_vs_xla", "min_vs_xla", "slower_than_xla"),
@@ -46,6 +49,39 @@ def test_graphs_leave_rows_and_their_part_of_the_summary(tmp_path):
     for row in record["rows"]:
         assert not row["wrong"] and not row["xla_wrong"] and not row["fallbacks"]
         assert row["launches"] == 1 and row["vs_xla"]["value"] > 0
+
+
+class NumpySoftmax(Peer):
+    """A softmax in numpy; a `scale` other than 1 makes its answers wrong."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    @contextlib.contextmanager
+    def open(self, case, folder, feeds):
+        assert (case.saved_model / "saved_model.pb").exists()
+        e = np.exp(feeds["x"] - feeds["x"].max(-1, keepdims=True))
+        y = e / e.sum(-1, keepdims=True) * self.scale
+        yield SimpleNamespace(run=lambda: y, outputs=lambda: {"y": y})
+
+
+class Stubborn(Peer):
+    def convert(self, case, folder):
+        raise PeerError("no such op")
+
+
+def test_peers_that_answer_as_tensorflow_are_rivals(tmp_path, monkeypatch):
+    peers = {"right": NumpySoftmax(1.0), "wrong": NumpySoftmax(2.0), "stubborn": Stubborn()}
+    monkeypatch.setattr(memory_bound, "PEERS", peers)
+    graphs = memory_bound.chosen(["softmax"])
+    memory_bound.save_models(graphs, tmp_path, ("x86-64-v3",))
+    (row,) = memory_bound.measure(graphs, [(3, 7)], tmp_path, 0.01, list(peers))
+    assert row["vs_right"]["value"] > 0 and row["right_ms"]["median_ms"] > 0
+    assert "vs_wrong" not in row and "vs_stubborn" not in row
+    assert row["peers_missing"]["stubborn"] == "no such op"
+    assert row["peers_missing"]["wrong"].startswith("other answers")
+    summary = memory_bound.summarize([row], 0, list(peers))
+    assert summary["right_rows"] == 1 and summary["wrong_rows"] == 0
 
 
 @pytest.mark.parametrize("name", GRAPHS)
