@@ -46,19 +46,19 @@ const Function kFunctions[] = {
 };
 
 // The distance of `got` from `exact`, where infinity stands for 2^128. Infinite where only one of
-// them is NaN.
+// them is NaN; half a unit for all numbers that are rounded right.
 double Ulps(float got, double exact) {
-  if (std::isnan(exact) || std::isnan(got)) {
-    return std::isnan(exact) && std::isnan(got) ? 0 : std::numeric_limits<double>::infinity();
+  const bool is_nan = std::isnan(exact);
+  if (is_nan || std::isnan(got)) {
+    return is_nan && std::isnan(got) ? 0 : std::numeric_limits<double>::infinity();
   }
-  if (got == exact) return 0;
+  if (got == static_cast<float>(exact)) return got == exact ? 0 : 0.5;
   const double most = std::ldexp(1.0, 128);
   const double wide = std::isinf(got) ? std::copysign(most, got) : got;
-  if (std::isinf(got) && std::fabs(exact) >= most)
-    return std::signbit(exact) == std::signbit(got) ? 0 : most;
-  const int exponent = exact == 0 ? -126 : std::ilogb(exact);
+  const double target = std::fabs(exact) > most ? std::copysign(most, exact) : exact;
+  const int exponent = target == 0 ? -126 : std::ilogb(target);
   const int last = (exponent < -126 ? -126 : exponent > 127 ? 127 : exponent) - 23;
-  return std::ldexp(std::fabs(wide - exact), -last);
+  return std::ldexp(std::fabs(wide - target), -last);
 }
 
 }  // namespace
