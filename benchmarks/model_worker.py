@@ -145,6 +145,7 @@ def _measure_size(task: Task, size: str) -> dict[str, Any]:
             if compare(expected[1], expected[2]).max_abs_error == 0.0:  # no state: still right?
                 found.append(compare(original.outputs(), optimized.outputs()))
             counts = _counts(Path(task.optimized))
+            counts["cluster_time"] = _cluster_time(optimized)
         worst = min(found, key=lambda difference: (difference.ok, -difference.max_error))
         ratio = samples.ratio("original", "optimized")
         return row | _verdict(worst) | counts | {"speedup": asdict(ratio)}
@@ -187,6 +188,15 @@ def _counts(directory: Path) -> dict[str, Any]:
 
     counters = library.counters()
     return {"launches": counters.launches, "fallbacks": counters.fallbacks}
+
+
+def _cluster_time(optimized: Any) -> float:
+    """The share of the time of all kernels that compiled code has in the optimised model."""
+    from benchmarks.session import op_seconds
+
+    seconds = op_seconds(optimized)
+    ours = sum(time for op, time in seconds.items() if op.startswith("Blade"))
+    return ours / max(seconds.total(), 1e-9)
 
 
 def _timings(samples: harness.Samples) -> dict[str, Any]:

@@ -25,6 +25,8 @@ definition and only its original is timed.
   clustered_share       nodes inside clusters / nodes of the serving signatures, over all models;
                         functions inlined, constants folded and not counted, loop bodies counted
                         once; a model that came out unchanged has none inside
+  min_cluster_time      the smallest share of the time of all kernels that compiled code has in an
+                        optimised model, at any size, as TensorFlow's executor tells it
   max_optimize_seconds  longest `optimize` call
 With --peers xla,ort,openvino (peers.py; packages: requirements-peers.txt) also, for each peer:
   geomean_vs_PEER       geometric mean of the speed-up against it, over the models it runs rightly
@@ -126,6 +128,7 @@ def summarize(rows: list[dict[str, Any]], rivals: Sequence[str] = ()) -> dict[st
         "min_speedup": min(speedups, default=float("nan")),
         "geomean_speedup": harness.geometric_mean(speedups),
         "clustered_share": clustered / nodes if nodes else 0.0,
+        "min_cluster_time": min((row.get("cluster_time", 0.0) for row in rows), default=0.0),
         "max_optimize_seconds": max(
             (row.get("optimize_seconds", 0.0) for row in rows), default=0.0
         ),
@@ -305,7 +308,8 @@ def _print_table(rows: list[dict[str, Any]], console: Console, rivals: Sequence[
     table = Table(title="Original against optimised, median (interquartile range)")
     table.add_column("model")
     table.add_column("size")
-    for column in ("original ms", "optimised ms", "speed-up (95 % CI)", "in clusters", "error"):
+    times = ("original ms", "optimised ms", "speed-up (95 % CI)")
+    for column in (*times, "in clusters", "of the time", "error"):
         table.add_column(column, justify="right")
     for name in rivals:
         table.add_column(f"{name} ms, speed-up", justify="right")
@@ -318,6 +322,7 @@ def _print_table(rows: list[dict[str, Any]], console: Console, rivals: Sequence[
             _latency(row.get("optimized_ms")),
             _speedup(row),
             f"{row['clustered_nodes']}/{row['nodes']}" if "nodes" in row else "",
+            f"{row['cluster_time']:.0%}" if "cluster_time" in row else "",
             f"{row['max_error']:.1e}" if "max_error" in row else "",
             *(_against_peer(row, name) for name in rivals),
             _remark(row),
