@@ -13,7 +13,7 @@ calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -50,24 +50,29 @@ class WrappedLoops:
       left: reasons of those that stay as they are, by node.
       functions: names of new functions in the library.
       replaced: functions that the loops called before.
+      calls: the node that stands for each of the others, by the loop's name.
     """
 
     left: dict[str, str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
     replaced: set[str] = field(default_factory=set)
+    calls: dict[str, str] = field(default_factory=dict)
 
 
-def wrap_loops(graph: Graph, types: Types, context: PassContext) -> tuple[Graph, WrappedLoops]:
+def wrap_loops(
+    graph: Graph, types: Types, context: PassContext, only: Collection[str] | None = None
+) -> tuple[Graph, WrappedLoops]:
     """Replaces each loop that can be lowered by a call.
 
     Args:
       graph: after the passes. Changed, and so are its library and `types`.
       context: of the passes.
+      only: names of the loops that are meant; None: all.
 
     Returns: the graph, without what waited for the loops' effects.
     """
     found = WrappedLoops()
-    loops = [node for node in graph if node.op in LOOPS]
+    loops = [node for node in graph if node.op in LOOPS and (only is None or node.name in only)]
     inside = v1_controlled(graph) if loops else set()
     for node in loops:
         if node.name in inside:
@@ -79,7 +84,7 @@ def wrap_loops(graph: Graph, types: Types, context: PassContext) -> tuple[Graph,
         except (UnsupportedError, GraphError) as error:
             found.left[node.name] = getattr(error, "reason", str(error))
             continue
-        wrapper.put_in_place()
+        found.calls[node.name] = wrapper.put_in_place()
         found.functions += wrapper.functions
         found.replaced |= {node.attrs[key].func.name for key in ("cond", "body")}
     if found.replaced:
@@ -340,8 +345,8 @@ class _Wrapper:
 
     # -- the graph ------------------------------------------------------------------------
 
-    def put_in_place(self) -> None:
-        """Replaces the loop by a call of the function."""
+    def put_in_place(self) -> str:
+        """Replaces the loop by a call of the function; the call's name."""
         graph = self.graph
         library = cast("dict[str, function_pb2.FunctionDef]", graph.library)
         library.update({name: self.library[name] for name in self.functions})
@@ -381,6 +386,7 @@ class _Wrapper:
         for name in gone:
             del graph.nodes[name]
         self._drop_unread_makers()
+        return call.name
 
     def _drop_unread_makers(self) -> None:
         """Removes the makers of the loop's lists that nothing reads any more, last ones first."""

@@ -183,7 +183,8 @@ def test_loops_and_conditionals(config):
     with tf_blade.jit(wait=True, config=config):
         for x, y in zip(inputs, wanted, strict=True):
             assert_equal(loop(x), y)
-    assert since.clusters >= 2 and since.compiled_calls >= 8
+    # The loop, and a branch behind it where that is worth it.
+    assert since.clusters >= 2 and since.compiled_calls in (3, 4)
     assert since.fallback_calls == {}
 
 

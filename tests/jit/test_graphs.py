@@ -129,3 +129,28 @@ def test_a_functions_arguments_results_and_variables():
     assert received.pinned == {"wait"}
     edited = graph_pb2.GraphDef.FromString(received.edited(received.graph) or b"")
     assert [list(n.input) for n in edited.node if n.op == "_Retval"] == [["y", "^wait"]]
+
+
+def test_a_functions_node_that_is_only_waited_for_is_put_back_with_what_has_an_effect():
+    proto = graph_pb2.GraphDef()
+
+    def add(name: str, op: str, *inputs: str, **types: tf.DType) -> None:
+        node = proto.node.add(name=name, op=op, input=inputs)
+        for key, dtype in types.items():
+            node.attr[key].type = dtype.as_datatype_enum
+
+    add("x", "_Arg", T=tf.float32)
+    add("v", "_Arg", T=tf.resource)
+    proto.node[1].attr["index"].i = 1
+    add("assign", "AssignVariableOp", "v", "x", dtype=tf.float32)
+    add("pure", "Exp", "x", T=tf.float32)
+    add("wait", "NoOp", "^assign", "^pure")
+    add("result", "_Retval", "x", "^wait", T=tf.float32)
+    facts = {"id": ["__inference_f_1"], "fetch": ["result"], "feed": [], "keep": ["result"]}
+    received = receive(Message(1, proto.SerializeToString(), facts))
+    graph = received.graph.copy()
+    graph.remove(["wait", "pure"])
+    edited = graph_pb2.GraphDef.FromString(received.edited(graph) or b"")
+    nodes = {node.name: node for node in edited.node}
+    assert (nodes["wait"].op, list(nodes["wait"].input)) == ("NoOp", ["^assign"])
+    assert "^wait" in nodes["result"].input

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tensorflow.core.framework import attr_value_pb2
@@ -73,6 +73,12 @@ def called_functions(graph: Graph) -> list[str]:
     todo: list[str] = []
     for node in graph:
         todo += _references(node.op, node.attrs, library)
+    return reachable(todo, library)
+
+
+def reachable(functions: Iterable[str], library: Library) -> list[str]:
+    """The functions and those that they reach."""
+    todo = list(functions)
     found: dict[str, None] = {}
     while todo:
         name = todo.pop()

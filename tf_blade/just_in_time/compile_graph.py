@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from tensorflow.core.framework import attr_value_pb2
@@ -22,10 +22,12 @@ from tf_blade.clustering import (
 from tf_blade.config import Config
 from tf_blade.errors import UnsupportedError
 from tf_blade.graph.graph import Graph, Node
+from tf_blade.graph.raise_loops import raise_loops
 from tf_blade.graph.shapes import Types
 from tf_blade.graph.types import Shape
 from tf_blade.just_in_time.graphs import LeftAlone, ReceivedGraph
 from tf_blade.just_in_time.sizes import free_sizes
+from tf_blade.loops import wrap_loops
 from tf_blade.passes import PassContext
 
 _Attr = attr_value_pb2.AttrValue
@@ -64,23 +66,32 @@ def compile_graph(
 
     Raises: LeftAlone if there is nothing to compile.
     """
-    # Looking for lookups changes the graph, and may lose a node that must stay.
-    plain = received.graph.copy()
-    if received.takes_lookups and config.lookups != "off":
-        edit = _Edit(received, received.graph, arg_shapes, config, key_of)
-        edit.raise_lookups()
-        found = edit.finish()
+    if received.takes_lookups:
+        # This changes the graph, and may lose a node that must stay.
+        left: set[str] = set()
+        while True:
+            edit = _Edit(received, received.graph.copy(), arg_shapes, config, key_of)
+            if config.lookups != "off":
+                edit.raise_lookups()
+            edit.raise_loops(left)
+            found = edit.finish()
+            if not edit.not_compiled:
+                break
+            left |= edit.not_compiled
         if found is not None:
             return found
-    edit = _Edit(received, plain, arg_shapes, config, key_of)
-    found = edit.finish()
+    found = _Edit(received, received.graph, arg_shapes, config, key_of).finish()
     if found is None:
         raise LeftAlone("a node that must stay was lost")
     return found
 
 
 class _Edit:
-    """One graph's way."""
+    """One graph's way.
+
+    Attributes:
+      not_compiled: frames of loops that were raised in vain: they are to stay as they were.
+    """
 
     def __init__(
         self,
@@ -97,6 +108,8 @@ class _Edit:
         self._context = PassContext(received.variables, arg_shapes)
         self._types: Types = self._context.types(graph)
         self._found = CompiledGraph(b"")
+        self._raised: dict[str, str] = {}  # frames, by the loop's node
+        self.not_compiled: set[str] = set()
 
     def raise_lookups(self) -> None:
         raised = raise_graph(
@@ -115,19 +128,32 @@ class _Edit:
                 self._graph.nodes[lookup.name].attrs["columns"] = _Attr(s=label.encode())
         self._found.lookups = len(raised.lookups)
 
+    def raise_loops(self, left: Collection[str]) -> None:
+        """Makes nodes of loops that clusters may take, except for those of some frames."""
+        self._raised = raise_loops(self._graph, left)
+        if self._raised:
+            self._types = self._context.types(self._graph)
+
     def finish(self) -> CompiledGraph | None:
-        """Finds and replaces clusters. None if a node that must stay was lost.
+        """Finds and replaces clusters. None if a node that must stay was lost, or if there are
+        loops that are not compiled.
 
         Raises: LeftAlone if there is nothing to compile.
         """
         received, context = self._received, self._context
         if free_sizes(self._graph, received.arg_shapes, context.arg_shapes):
             self._types = context.types(self._graph)
+        self._graph, loops = wrap_loops(self._graph, self._types, context, self._raised)
         clusters, _ = find_clusters(self._graph, self._types, self._support)
         lowered: list[LoweredCluster] = []
         todo = clusters[::-1]
         while todo:
             todo += reversed(self._lower(todo.pop(), lowered))
+        compiled = {name for cluster in lowered for name in cluster.outlined.cluster.members}
+        calls = {frame: loops.calls.get(name) for name, frame in self._raised.items()}
+        self.not_compiled = {frame for frame, call in calls.items() if call not in compiled}
+        if self.not_compiled:
+            return None
         if not lowered and not self._found.lookups:
             raise LeftAlone("nothing in it is worth compiling")
         sources = {cluster.name: cluster.source for cluster in lowered}

@@ -15,6 +15,7 @@ from tensorflow.core.framework import graph_pb2, types_pb2
 
 from tf_blade.clustering import devices
 from tf_blade.errors import TfBladeError
+from tf_blade.graph.calls import reachable
 from tf_blade.graph.effects import READS, has_effect
 from tf_blade.graph.graph import Graph, GraphError, Node, TensorRef, default_attrs
 from tf_blade.graph.names import parse_tensor_name, restore_output_names
@@ -80,10 +81,15 @@ class ReceivedGraph:
             restore_output_names(graph)
         lost = self.pinned - graph.nodes.keys()
         # Reads are pinned so that a caller waits for them; nobody needs to for those that are gone.
-        if any(self._original[name].op not in READS for name in lost):
+        # The effects that a function's NoOp waits for are there.
+        replaceable = READS | {"NoOp"} if graph.is_function else READS
+        if any(self._original[name].op not in replaceable for name in lost):
             return None
-        for name in lost:  # Grappler complains about names that are gone
-            graph.add(Node(name, "NoOp", device=self._original[name].device))
+        # Grappler complains about names that are gone.
+        waits = {name: self._waits(graph, name) for name in lost}
+        for name, controls in waits.items():
+            device = self._original[name].device
+            graph.add(Node(name, "NoOp", controls=controls, device=device))
         outputs = dict(graph.outputs)
         for node in self._results:
             node = node.copy()
@@ -93,13 +99,24 @@ class ReceivedGraph:
         self._place(graph)
         proto = graph.to_graph_def()
         fallbacks = [n.attrs["fallback"].func.name for n in graph if n.op in _COMPILED]
-        for name in dict.fromkeys(fallbacks):
+        for name in reachable(fallbacks, graph.library):
             function = proto.library.function.add()
             function.CopyFrom(graph.library[name])
             # Grappler leaves functions with this attribute alone: these are fallbacks, and must not
             # be compiled in turn.
             function.attr["_tf_data_function"].b = True
         return bytes(proto.SerializeToString())
+
+    def _waits(self, graph: Graph, name: str) -> list[str]:
+        """What a node waited for that has an effect or reads, as far as that is still there."""
+        seen: set[str] = set()
+        todo = [name]
+        while todo:
+            node = self._original[todo.pop()]
+            sources = {ref.node for ref in node.inputs} | set(node.controls)
+            todo += sources - seen
+            seen |= sources
+        return sorted(n for n in seen & graph.nodes.keys() if graph.is_stateful(graph.nodes[n]))
 
     def _place(self, graph: Graph) -> None:
         """Gives new nodes a device, if the graph has been placed already: nobody else would."""

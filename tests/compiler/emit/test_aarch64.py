@@ -5,6 +5,7 @@ The emulator proves what is computed and that it runs there; it says nothing abo
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import shutil
@@ -20,6 +21,7 @@ from benchmarks.job_folder import JobFolder, Outcome, Tensor
 from examples.census import data, model
 from tests.compiler.emit.programs import EXAMPLES, Example
 from tf_blade import machine
+from tf_blade.child import Child
 from tf_blade.compiler import compile_program
 from tf_blade.compiler.build import build, find_compiler
 from tf_blade.compiler.ir.interpreter import run as interpret
@@ -141,10 +143,11 @@ def test_all_kernels_of_the_census_model_compute_what_their_references_compute(t
     executables = compiled([c.text(layout.KERNELS) for c in clusters])
     folder = JobFolder(tmp_path / "jobs")
     for cluster, executable in zip(clusters, executables, strict=True):
-        alone = (AloneLookup if cluster.is_lookup else AloneCluster)(dump, cluster)
-        for sample in cluster.samples:
-            arrays = cluster.arrays(sample)
-            expected = [Tensor(y) for y in alone.reference(arrays)]
-            folder.add(cluster.name, executable, [Tensor(x) for x in arrays], expected)
-        alone.close()
+        with contextlib.closing(Child()) as child:
+            alone = (AloneLookup if cluster.is_lookup else AloneCluster)(dump, cluster, child)
+            for sample in cluster.samples:
+                arrays = cluster.arrays(sample)
+                expected = [Tensor(y) for y in alone.reference(arrays)]
+                folder.add(cluster.name, executable, [Tensor(x) for x in arrays], expected)
+            alone.close()
     assert wrong(folder.run(command)) == []
