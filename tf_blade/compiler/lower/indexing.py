@@ -284,4 +284,6 @@ def reverse(b: Builder, x: Value, dims: Value) -> Value:
     """x with the order of elements turned around where dims is true."""
     if dims.op is None or dims.op.kind != "constant":
         raise UnsupportedError("the dims to reverse must be constant", b.source)
+    if x.type.rank:  # TensorFlow's kernel fails without a reason; ReverseV2's doesn't
+        b.require_le(1, b.shape(x)[0], "there is something to reverse along the first dim")
     return b.reverse(x, [i for i, turned in enumerate(dims.op.attrs["value"]) if turned])
