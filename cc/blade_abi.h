@@ -4,13 +4,13 @@
 // source file, so it uses no other header and only C types.
 //
 // An executable exports one symbol, `blade_executable`. Its `run` functions are re-entrant, keep
-// no state between calls and start no threads: memory, threads, matrix products and convolutions
-// come from the host. Everything a kernel writes is an output or temporary of this call, so a host
-// may answer a refusal by running something else with the same inputs.
+// no state between calls and start no threads: memory, threads, matrix products, convolutions and
+// Fourier transforms come from the host. Everything a kernel writes is an output or temporary of
+// this call, so a host may answer a refusal by running something else with the same inputs.
 #ifndef BLADE_ABI_H_
 #define BLADE_ABI_H_
 
-#define BLADE_ABI_VERSION 3
+#define BLADE_ABI_VERSION 4
 
 #ifdef __cplusplus
 extern "C" {
@@ -93,6 +93,16 @@ typedef struct BladeConv {
   int filter_constant_input;  // as BladeGemm::b_constant_input
 } BladeConv;
 
+// The discrete Fourier transform of rows of real numbers, or its inverse, divided by the length.
+// A spectrum is two planes [rows, length / 2 + 1]: the real and the imaginary parts.
+typedef struct BladeFft {
+  int dtype;  // BLADE_F32
+  int inverse;
+  BladeInt rows, length;
+  const void* x;  // [rows, length]; inverse: [2, rows, length / 2 + 1]
+  void* y;        // the other one
+} BladeFft;
+
 // What executables let the host count.
 typedef enum BladeEvent {
   BLADE_EVENT_REPEATED_ROWS = 0,  // columns whose rows were all the same and were computed once
@@ -120,6 +130,8 @@ typedef struct BladeHost {
   int (*gemm)(void* ctx, const BladeGemm* gemm);
   // Runs a convolution in the same way.
   int (*conv)(void* ctx, const BladeConv* conv);
+  // Runs Fourier transforms in the same way.
+  int (*fft)(void* ctx, const BladeFft* fft);
   // Counts a BladeEvent `times` times. Called at most once an event in a run.
   void (*count)(void* ctx, int event, BladeInt times);
 } BladeHost;

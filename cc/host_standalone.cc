@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "conv/conv.h"
+#include "fft/fft.h"
 #include "gemm/gemm.h"
 
 namespace blade {
@@ -39,6 +40,9 @@ const BladeHost StandaloneRun::kHost = {
     },
     [](void* ctx, const BladeGemm* gemm) { return static_cast<StandaloneRun*>(ctx)->Gemm(*gemm); },
     [](void* ctx, const BladeConv* conv) { return static_cast<StandaloneRun*>(ctx)->Conv(*conv); },
+    [](void* ctx, const BladeFft* fft) {
+      return RunFft(*fft, static_cast<StandaloneRun*>(ctx)->ProductHost());
+    },
     [](void* ctx, int event, BladeInt times) {
       if (event == BLADE_EVENT_REPEATED_ROWS) {
         static_cast<StandaloneRun*>(ctx)->repeated_rows_ += times;

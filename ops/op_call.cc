@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "conv/conv.h"
+#include "fft/fft.h"
 #include "gemm/gemm.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "thread_pool.h"
@@ -259,6 +260,7 @@ const BladeHost OpCall::kHost = {
     },
     [](void* ctx, const BladeGemm* gemm) { return From(ctx).Gemm(*gemm); },
     [](void* ctx, const BladeConv* conv) { return From(ctx).Conv(*conv); },
+    [](void* ctx, const BladeFft* fft) { return RunFft(*fft, From(ctx).ProductHost()); },
     [](void* ctx, int event, BladeInt times) {
       if (event == BLADE_EVENT_REPEATED_ROWS) From(ctx).counters_->CountRepeatedRows(times);
     },

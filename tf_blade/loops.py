@@ -23,7 +23,7 @@ from tensorflow.core.framework import attr_value_pb2, function_pb2, types_pb2
 from tf_blade.clustering.candidates import dtype_of, is_literal
 from tf_blade.compiler.lower import lower_graph
 from tf_blade.errors import UnsupportedError
-from tf_blade.graph.calls import LOOP_PREFIX, LOOPS, calls, is_loop_call
+from tf_blade.graph.calls import LOOP_PREFIX, LOOPS, calls, is_wrapped
 from tf_blade.graph.control_flow import v1_controlled
 from tf_blade.graph.graph import Graph, GraphError, Node, TensorRef
 from tf_blade.graph.inline import inline_call
@@ -92,9 +92,9 @@ def wrap_loops(
     return graph, found
 
 
-def unwrap_loops(graph: Graph) -> None:
-    """Replaces the calls that are left by the loops."""
-    for node in [node for node in graph if is_loop_call(node)]:
+def unwrap(graph: Graph) -> None:
+    """Replaces the calls that are left by what they call."""
+    for node in [node for node in graph if is_wrapped(node)]:
         name = node.attrs["f"].func.name
         inline_call(graph, node, Graph.from_function_def(graph.library[name], graph.library))
 

@@ -27,6 +27,7 @@ from tf_blade.clustering import (
     split_out,
 )
 from tf_blade.compiler.build import Built
+from tf_blade.complexes import wrap_complex
 from tf_blade.config import Config
 from tf_blade.dump.write import DumpWriter
 from tf_blade.errors import CompileError, UnsupportedError
@@ -34,7 +35,7 @@ from tf_blade.feature_column.vocabularies import Vocabularies
 from tf_blade.graph.calls import called_functions
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
-from tf_blade.loops import WrappedLoops, unwrap_loops, wrap_loops
+from tf_blade.loops import WrappedLoops, unwrap, wrap_loops
 from tf_blade.passes import FreezeBudget, PassContext, pipeline
 from tf_blade.passes.freeze_variables import freeze_variables
 from tf_blade.passes.prune import prune
@@ -194,6 +195,7 @@ class _Work:
         work.patterns = apply_patterns(graph, types, served=region.served, first=first[2])
         graph, work.loops = wrap_loops(graph, types, context)
         work.set_free = work.loops.replaced | context.set_free
+        work.loops.left.update(wrap_complex(graph, types))
         work.graph = graph
         clusters, work.left_out = find_clusters(
             graph,
@@ -261,7 +263,7 @@ class _Work:
         if replacements or self.lookups or self.patterns:
             make_node = partial(blade_cluster_node, find_repeats=config.repeated_rows)
             replace_all(self.graph, replacements, make_node=make_node)
-            unwrap_loops(self.graph)
+            unwrap(self.graph)
             self.region.replace(self.graph)
             report.nodes_after = len(self.graph)
         return report

@@ -16,6 +16,7 @@
 #include "conv/conv.h"
 #include "cpu_features.h"
 #include "executable.h"
+#include "fft/fft.h"
 #include "gemm/gemm.h"
 #include "host_standalone.h"
 #include "lookup/lookup.h"
@@ -378,6 +379,25 @@ py::array Conv(const py::array& x_in, const py::array& filter_in,
   return y;
 }
 
+// x [rows, length]; inverse: [2, rows, length / 2 + 1].
+py::array Fft(const py::array& x_in, bool inverse, BladeInt length, int threads) {
+  const py::array x = Dense(x_in, "x");
+  const py::ssize_t rank = inverse ? 3 : 2;
+  if (DTypeOf(x.dtype()) != BLADE_F32 || x.ndim() != rank || length < 1 ||
+      x.shape(rank - 1) != (inverse ? length / 2 + 1 : length) || (inverse && x.shape(0) != 2)) {
+    throw py::value_error("x doesn't have the transform's dtype or shape");
+  }
+  const BladeInt rows = x.shape(rank - 2);
+  std::vector<py::ssize_t> dims = {2, rows, length / 2 + 1};
+  if (inverse) dims = {rows, length};
+  py::array_t<float> y(dims);
+  const BladeFft fft = {BLADE_F32, inverse, rows, length, x.data(), y.mutable_data()};
+  const GemmHost host = {ParallelForOnPool, PoolOf(threads), threads, nullptr};
+  py::gil_scoped_release release;
+  if (RunFft(fft, host) != BLADE_OK) throw std::runtime_error("no Fourier transforms here");
+  return y;
+}
+
 py::bytes Sha256Bytes(const py::bytes& data) {
   const Sha256Digest digest = Sha256(std::string_view(data));
   return py::bytes(reinterpret_cast<const char*>(digest.data()), digest.size());
@@ -432,6 +452,10 @@ PYBIND11_MODULE(_runtime, m) {
         "x [batch, spatial..., groups * channels] with filter [window..., channels, groups *\n"
         "filters] -> [batch, sizes..., groups * filters] for float32 and float64, plus bias, then\n"
         "relu. Windows begin `low` before x and step by `strides`; outside of x are zeros.");
+  m.def(
+      "fft", &Fft, py::arg("x"), py::arg("inverse"), py::arg("length"), py::arg("threads") = 1,
+      "[..., length] -> [..., length / 2 + 1, 2] for float32: the numbers of a spectrum, real and\n"
+      "imaginary; the other way round when `inverse`.");
   m.def("cpu_features", &SupportedIsas, "Instruction set levels this machine runs, best first.");
   m.def("sha256", &Sha256Bytes, py::arg("data"), "The SHA-256 digest, 32 bytes.");
   m.attr("ABI_VERSION") = BLADE_ABI_VERSION;

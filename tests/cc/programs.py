@@ -14,7 +14,7 @@ import pytest
 from tf_blade.compiler.build.container import pack
 
 ABI_HEADER = Path(__file__).resolve().parents[2] / "cc" / "blade_abi.h"
-ABI_VERSION = 3
+ABI_VERSION = 4
 BASE_ISA = "aarch64" if platform.machine() == "aarch64" else "x86-64-v2"
 
 # y = a + b (equal shapes; f32), a again as one row, and a copy of c plus one (f32, any shape).

@@ -191,3 +191,21 @@ def test_levels_follow_from_the_processor_s_flags():
     if limit is None:
         assert ("x86-64-v3" in _runtime.cpu_features()) == v3
         assert ("x86-64-v4" in _runtime.cpu_features()) == v4
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 97, 400, 512])
+def test_fourier_transforms_there_and_back(length, threads):
+    rng = np.random.default_rng(length)
+    for rows in (0, 1, 5, 40):
+        x = rng.standard_normal((rows, length)).astype(np.float32)
+        spectrum = _runtime.fft(x, inverse=False, length=length, threads=threads)
+        want = (
+            np.fft.rfft(x.astype(np.float64)) if rows else np.zeros((0, length // 2 + 1), complex)
+        )
+        np.testing.assert_allclose(spectrum[0], want.real, atol=1e-4)
+        np.testing.assert_allclose(spectrum[1], want.imag, atol=1e-4)
+        back = _runtime.fft(spectrum, inverse=True, length=length, threads=threads)
+        np.testing.assert_allclose(back, x, atol=1e-5)
+    with pytest.raises(ValueError, match="dtype or shape"):
+        _runtime.fft(x, inverse=True, length=length)

@@ -66,6 +66,17 @@ class Conv(ctypes.Structure):
     ]
 
 
+class Fft(ctypes.Structure):
+    _fields_ = [
+        ("dtype", c_int),
+        ("inverse", c_int),
+        ("rows", c_int64),
+        ("length", c_int64),
+        ("x", c_void_p),
+        ("y", c_void_p),
+    ]
+
+
 BODY = ctypes.CFUNCTYPE(None, c_void_p, c_int64, c_int64)
 ALLOCATE_OUTPUT = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_int, c_int, POINTER(c_int64))
 FORWARD_INPUT = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_int, c_int, POINTER(c_int64))
@@ -73,6 +84,7 @@ ALLOCATE_TEMP = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_int64)
 PARALLEL_FOR = ctypes.CFUNCTYPE(None, c_void_p, c_int64, c_double, BODY, c_void_p)
 GEMM = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Gemm))
 CONV = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Conv))
+FFT = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Fft))
 COUNT = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_int64)
 
 
@@ -85,6 +97,7 @@ class Host(ctypes.Structure):
         ("parallel_for", PARALLEL_FOR),
         ("gemm", GEMM),
         ("conv", CONV),
+        ("fft", FFT),
         ("count", COUNT),
     ]
 
@@ -213,6 +226,7 @@ class Call:
             PARALLEL_FOR(self._parallel_for),
             GEMM(self._gemm),
             CONV(self._conv),
+            FFT(self._fft),
             COUNT(lambda ctx, event, times: None),
         )
 
@@ -298,9 +312,7 @@ class Call:
         dtype = DType.from_tf_enum(c.dtype).numpy  # type: ignore[union-attr]
 
         def array(address: int, *shape: int) -> np.ndarray:
-            size = int(np.prod(shape)) * dtype.itemsize
-            memory = (ctypes.c_char * size).from_address(address)
-            return np.ctypeslib.as_array(memory).view(dtype).reshape(shape)
+            return _array(address, dtype, *shape)
 
         filters = c.groups * c.filters
         y = array(c.y, c.batch, *c.out, filters)
@@ -316,3 +328,22 @@ class Call:
             activation="relu" if c.activation == 1 else "none",
         )
         return 0
+
+    def _fft(self, ctx: object, pointer: object) -> int:
+        f = pointer.contents  # type: ignore[attr-defined]
+        if f.rows == 0:
+            return 0
+        dtype = np.dtype(np.float32)
+        numbers, spectrum = (f.rows, f.length), (2, f.rows, f.length // 2 + 1)
+        x, y = (spectrum, numbers) if f.inverse else (numbers, spectrum)
+        options = {"length": f.length} if f.inverse else {}
+        kind = "irfft" if f.inverse else "rfft"
+        _array(f.y, dtype, *y)[...] = RULES[kind](_array(f.x, dtype, *x), **options)
+        return 0
+
+
+def _array(address: int, dtype: np.dtype, *shape: int) -> np.ndarray:
+    """A view of a call's operand."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    memory = (ctypes.c_char * size).from_address(address)
+    return np.ctypeslib.as_array(memory).view(dtype).reshape(shape)

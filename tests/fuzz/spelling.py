@@ -487,6 +487,18 @@ def _conv(s: Speller, op: Op, x: Tensor, filters: Tensor, bias: Tensor | None = 
     return tf.nn.relu(y) if op.attrs["activation"] == "relu" else y
 
 
+@spell("rfft")
+def _rfft(s: Speller, op: Op, x: Tensor) -> Tensor:
+    spectrum = tf.signal.rfft(x)
+    return tf.stack([tf.math.real(spectrum), tf.math.imag(spectrum)])
+
+
+@spell("irfft")
+def _irfft(s: Speller, op: Op, x: Tensor) -> Tensor:
+    real, imaginary = tf.unstack(x)
+    return tf.signal.irfft(tf.complex(real, imaginary), [op.attrs["length"]])
+
+
 def _with_zeros(w: Tensor, rates: Sequence[int]) -> Tensor:
     """A filter with its places `rates` apart."""
     for axis, rate in enumerate(rates):

@@ -9,7 +9,7 @@ from tensorflow.core.framework import types_pb2
 
 from tf_blade.clustering import devices
 from tf_blade.clustering.control_flow import V1_CONTROL_FLOW
-from tf_blade.graph.calls import is_loop_call
+from tf_blade.graph.calls import is_wrapped
 from tf_blade.graph.graph import Graph, GraphError, Node, TensorRef, arg_size, op_def
 from tf_blade.graph.shapes import Types
 from tf_blade.graph.types import ARG
@@ -65,7 +65,7 @@ def refusal(graph: Graph, node: Node) -> str | None:
     if node.op == "NoOp":
         return "NoOp only orders other nodes"
     called = next(_called_functions(node), None)
-    if (called is not None or node.op in graph.library) and not is_loop_call(node):
+    if (called is not None or node.op in graph.library) and not is_wrapped(node):
         return f"calls function '{called or node.op}'"
     try:
         if graph.is_stateful(node):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tf_blade.graph.calls import is_loop_call
+from tf_blade.graph.calls import is_loop_call, is_wrapped
 from tf_blade.graph.graph import Node, TensorRef
 from tf_blade.graph.shapes import Types
 
@@ -41,6 +41,7 @@ _SLOW_PER_ELEMENT = frozenset(
 # cores: LogSoftmax is 2 to 4 times as fast from 100,000 elements on, Softmax 1.1 to 3.5 times up to
 # 400,000, but 0.7 to 1 times beyond (the library's is fast there). Rows of 7 are slower in both.
 _WORTH_IT_ALONE = frozenset({"Softmax", "LogSoftmax"})
+_WRAPPED_OPS = 4  # about so many ops have to do with the same complex numbers
 _SMALL_INTEGERS = 64  # elements of a host-side shape computation at most
 
 
@@ -94,6 +95,8 @@ class CostModel:
         """What TensorFlow spends on the node besides its arithmetic."""
         if is_loop_call(node):
             return self.loop_us
+        if is_wrapped(node):
+            return _WRAPPED_OPS * self.op_us
         return self.view_us if node.op in VIEW_OPS else self.op_us
 
     def elements(self, types: Types, ref: TensorRef) -> int:
@@ -156,7 +159,7 @@ class CostModel:
         gain = dispatch + traffic - self.launch_us - boundary
         if any(node.op in _WORTH_IT_ALONE for node in members):
             gain = max(gain, self.margin_us)
-        elif len(members) == 1 and not is_loop_call(members[0]):
+        elif len(members) == 1 and not is_wrapped(members[0]):
             return Estimate(gain, f"alone: a cluster of one {members[0].op} can't win")
         if gain >= self.margin_us:
             return Estimate(gain, None)

@@ -14,6 +14,8 @@ CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
 LOOPS = ("While", "StatelessWhile")
 # Names of the functions that hold one loop and its lists (`tf_blade/loops.py`) begin with this.
 LOOP_PREFIX = "blade_loop_"
+# Of those that hold all that has to do with some complex numbers (`tf_blade/complexes.py`).
+COMPLEX_PREFIX = "blade_complex_"
 # Attributes that forbid inlining or say who compiles the body.
 _KEEP_CALL = ("_noinline", "_XlaMustCompile", "_xla_compile_id")
 
@@ -55,6 +57,12 @@ def calls(node: Node, library: Library) -> list[Call]:
 def is_loop_call(node: Node) -> bool:
     """Whether the node calls a function that holds one loop which the compiler can lower."""
     return node.op == "PartitionedCall" and node.attrs["f"].func.name.startswith(LOOP_PREFIX)
+
+
+def is_wrapped(node: Node) -> bool:
+    """Whether the node calls a function of nodes that only go into a cluster together."""
+    prefixes = LOOP_PREFIX, COMPLEX_PREFIX
+    return node.op == "PartitionedCall" and node.attrs["f"].func.name.startswith(prefixes)
 
 
 def callee(node: Node, library: Library) -> str | None:

@@ -572,5 +572,17 @@ EXAMPLES = [
         %3: f32[2, 3] = transpose(%ones, perm=[1, 0])
         %4: f32[a, 3] = dot_general(%x, %3, plain)""",
     ),
+    Example(
+        "fourier_transforms_of_what_is_computed",
+        "(%x: f32[a, b, 12], %y: f32[2, b, 4]) -> (%4, %7)",
+        """%0: f32[a, b, 12] = tanh(%x)
+        %1: f32[2, a, b, 7] = rfft(%0)
+        %2: f32[2, a, b, 7] = mul(%1, %1)
+        %3: f32[a, b, 7] = reduce(%2, kind=sum, dims=[0])
+        %4: f32[a, b, 7] = sqrt(%3)
+        %5: f32[b, 7] = irfft(%y, length=7)
+        %6: f32[b, 7] = mul(%5, %5)
+        %7: f32[b, 7] = sub(%5, %6)""",
+    ),
     *(Example(*loop) for loop in LOOPS),
 ]

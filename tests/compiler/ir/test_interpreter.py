@@ -272,3 +272,12 @@ def test_builder_programs_run():
     np.testing.assert_array_equal(got, [[2, 2, 2], [3, 3, 3]])
     with pytest.raises(Refused):
         run(program, [np.ones((2, 3), f32), np.array([1, 2, 3], f32)])
+
+
+def test_fourier_transforms_give_real_and_imaginary_parts_and_back():
+    x = np.array([1, 0, 0, 2], np.float32)
+    spectrum = evaluate("f32[2, 3] = rfft(%a)", x)
+    np.testing.assert_allclose(spectrum, [[3, 1, -1], [0, 2, 0]], atol=1e-7)
+    np.testing.assert_allclose(evaluate("f32[4] = irfft(%a, length=4)", spectrum), x, atol=1e-7)
+    odd = evaluate("f32[2, 2] = rfft(%a)", x[:3])
+    np.testing.assert_allclose(odd, [[1, 1], [0, 0]], atol=1e-7)

@@ -9,21 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.compiler.batch import compile_batch
 from tests.compiler.ctypes_host import CtypesHost
-from tests.compiler.harness import Prepared, check, draw_inputs, graph_of, reference, trace
+from tests.compiler.harness import Prepared, graph_of, trace
 from tests.compiler.values import Arg, Case, between, computed, finite
-from tf_blade.compiler import compile_program
-from tf_blade.compiler.ir.interpreter import Refused, run
-from tf_blade.compiler.ir.verifier import verify
-from tf_blade.compiler.lower import lower_graph
-from tf_blade.compiler.rewrite import rewrite
-from tf_blade.graph.graph import Graph
-from tf_blade.graph.shapes import infer_types
-from tf_blade.loops import WrappedLoops, wrap_loops
+from tests.compiler.wrapping import check_answers, compile_wrapped, wrapped
 from tf_blade.passes import PassContext, pipeline
 
-RUNS = 8
 RNG = np.random.default_rng(5)
 W = (RNG.standard_normal((4, 4)) * 0.5).astype(np.float32)
 KERNEL = (RNG.standard_normal((3, 80)) * 0.5).astype(np.float32)
@@ -287,63 +278,14 @@ CASES = [
 ]
 
 
-def wrapped(function: Any, args: Any) -> tuple[Any, Graph, dict, WrappedLoops]:
-    concrete = trace(function, args)
-    graph = graph_of(concrete)
-    shapes = {
-        arg.name: tuple(tensor.shape.as_list())
-        for arg, tensor in zip(graph.args, concrete.inputs, strict=True)
-    }
-    context = PassContext(arg_shapes=shapes)
-    graph = pipeline.run(graph, context)
-    types = infer_types(graph, shapes)
-    graph, found = wrap_loops(graph, types, context)
-    return concrete, graph, types, found
-
-
 @functools.cache
 def compiled() -> dict[str, tuple[Prepared, CtypesHost]]:
-    prepared: list[Prepared] = []
-    for case in CASES:
-        concrete, graph, types, found = wrapped(case.function, case.args)
-        assert not found.left, f"{case.name}: {found.left}"
-        assert found.functions, f"{case.name}: no loop found"
-        program = lower_graph(graph, types, case.name)
-        verify(program)
-        prepared.append(Prepared(case, concrete, concrete, program))
-    programs = [rewrite(lower_again(p)) for p in prepared]
-    hosts = compile_batch([compile_program(p) for p in programs])
-    return {p.case.name: (p, host) for p, host in zip(prepared, hosts, strict=True)}
-
-
-def lower_again(prepared: Prepared) -> Any:
-    """The program once more, to be changed: the first stays as it was lowered."""
-    _, graph, types, _ = wrapped(prepared.case.function, prepared.case.args)
-    return lower_graph(graph, types, prepared.case.name)
+    return compile_wrapped(CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_loops_give_tensorflows_answers_or_refuse_where_they_may(case: Case):
-    prepared, host = compiled()[case.name]
-    rng = np.random.default_rng(len(case.name))
-    answered = 0
-    for _ in range(RUNS):
-        dims = {n: int(rng.choice([0, 1, 2, 3, 5, 8])) for n in case.named_dims}
-        inputs = draw_inputs(case, dims, int(rng.integers(2**31)))
-        want = reference(prepared, inputs)
-        for execute in (
-            lambda x: host.run(x, [v.type.dtype for v in prepared.program.results]),
-            lambda x: run(prepared.program, x),
-        ):
-            try:
-                got = execute(inputs)
-            except Refused as refusal:
-                assert want is None or not case.assumes(dims, inputs), refusal.reason
-                continue
-            assert want is not None, f"TensorFlow reports an error for {dims}"
-            check(case, got, want)
-            answered += 1
-    assert answered > 2
+    check_answers(*compiled()[case.name], sizes=(0, 1, 2, 3, 5, 8))
 
 
 def unbounded(x: Any) -> Any:

@@ -55,6 +55,7 @@ STEPS: list[Callable[[Maker], None]] = [
     combining.top_k,
     *[combining.dot_general] * 2,
     combining.conv,
+    combining.fourier,
     combining.iota,
     combining.shape_value,
     combining.constant,

@@ -195,6 +195,27 @@ def conv(m: Maker) -> None:
         m.keep(result, fact)
 
 
+def fourier(m: Maker) -> None:
+    """A transform, or the inverse of what may be one."""
+    x = m.value(
+        lambda v: v.type.dtype is DType.F32 and v.type.rank >= 1 and is_static(m.shape(v)[-1])
+    )
+    if x is None or m.shape(x)[-1] < 1:
+        return
+    fact, last = m.facts[x], int(m.shape(x)[-1])
+    if x.type.rank >= 2 and m.shape(x)[0] == 2 and m.flag():
+        length = m.choose([2 * last - 1, max(2 * last - 2, 1)])
+        if length // 2 + 1 == last and m.fits((*m.shape(x)[1:-1], length)):
+            result = m.rounded(DType.F32, Fact(3 * fact.bound, 3 * fact.error, 60), 16)
+            if m.legal(DType.F32, result):
+                m.keep(m.builder.irfft(x, length), result)
+        return
+    if x.type.rank < 5 and m.fits((2, *m.shape(x)[:-1], last // 2 + 1)):
+        result = m.rounded(DType.F32, Fact(last * fact.bound, last * fact.error, 60), 16)
+        if m.legal(DType.F32, result):
+            m.keep(m.builder.rfft(x), result)
+
+
 def iota(m: Maker) -> None:
     pool: list[Dim] = [1, 2, 5, *m.symbols.values()]
     shape = tuple(m.choose(pool) for _ in range(m.integer(1, 2)))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tests.conformance_ops.behaviour import Behaviour
 from tests.conformance_ops.tables import (
     arithmetic,
+    complexes,
     convolutions,
     loops,
     making,
@@ -19,6 +20,7 @@ from tests.conformance_ops.tables import (
 
 TABLES: dict[str, Sequence[Behaviour]] = {
     "arithmetic": arithmetic.ROWS,
+    "complexes": complexes.ROWS,
     "convolutions": convolutions.ROWS,
     "loops": loops.ROWS,
     "making": making.ROWS,

@@ -9,6 +9,7 @@ import numpy as np
 import sympy
 
 from tf_blade.compiler.emit import c
+from tf_blade.compiler.emit.fft import fft_call
 from tf_blade.compiler.emit.kernel_calls import KernelStep, kernel_step
 from tf_blade.compiler.emit.library_calls import conv_step, gemm_step
 from tf_blade.compiler.emit.loop import row_update, while_loop
@@ -19,6 +20,7 @@ from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.program import InputDim, InputElement, Program, Value
 from tf_blade.compiler.schedule.kernel import (
     Conv,
+    Fft,
     Gemm,
     HostStores,
     RowUpdate,
@@ -347,6 +349,8 @@ class RunPrinter:
             return gemm_step(self, step)
         if isinstance(step, Conv):
             return conv_step(self, step)
+        if isinstance(step, Fft):
+            return fft_call(self, step)
         if isinstance(step, HostStores):
             return self._host_stores(step)
         if isinstance(step, RowUpdate):

@@ -130,6 +130,8 @@ def _single(program: Program, root: Value, stored: Mapping[Value, str]) -> Group
         "top_k",
         "dot_general",
         "conv",
+        "rfft",
+        "irfft",
         "dynamic_update",
     ):
         return Group(kind, [root])

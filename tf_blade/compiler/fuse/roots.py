@@ -18,8 +18,8 @@ from tf_blade.steps import Description, Steps
 
 # Never inlined into their readers.
 ANCHORS = frozenset(
-    "reduce dot_general conv concatenate pad scan scatter top_k dynamic_update while "
-    "carried".split()
+    "reduce dot_general conv rfft irfft concatenate pad scan scatter top_k dynamic_update "
+    "while carried".split()
 )
 # They move no data, or are written out where they are read.
 _NEVER_STORED = frozenset(["reshape", "constant", "shape_value"])
@@ -114,7 +114,7 @@ def _required(program: Program) -> dict[Value, str]:
             require(op.result, op.kind)
         if op.kind == "scatter":
             require(op.operands[1], "indices")
-        if op.kind in ("dynamic_update", "while"):
+        if op.kind in ("dynamic_update", "while", "rfft", "irfft"):
             for operand in op.operands:
                 require(operand, f"operand of {op.kind}")
     return reasons

@@ -521,6 +521,14 @@ class Builder:
             activation="none",
         )
 
+    def rfft(self, value: Value) -> Value:
+        """[…, n] -> [2, …, n / 2 + 1], n known; see ops.py."""
+        return self.op("rfft", [value])
+
+    def irfft(self, value: Value, length: int) -> Value:
+        """[2, …, length / 2 + 1] -> […, length]; see ops.py."""
+        return self.op("irfft", [value], length=length)
+
     # -- finishing ------------------------------------------------------------------------
 
     def _materialise_contents(self, program: Program) -> None:

@@ -289,6 +289,26 @@ def _conv(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     return TensorType(x.dtype, (x.shape[0], *sizes, filters))
 
 
+def _rfft(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """The discrete Fourier transform of real numbers along the last dim, of known length n: the
+    first n / 2 + 1 numbers of it. Dim 0 of the result is 2: the real and the imaginary parts."""
+    source = operands[0].type
+    _require(source.dtype is DType.F32 and source.rank >= 1, f"rfft of {source}")
+    length = source.shape[-1]
+    _require(is_static(length) and length > 0, "the length must be a positive integer")
+    return TensorType(source.dtype, (2, *source.shape[:-1], length // 2 + 1))
+
+
+def _irfft(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """The inverse of rfft, for a result of `length`. Imaginary parts that those of real numbers
+    don't have are left out of account."""
+    source, length = operands[0].type, attrs["length"]
+    _require(source.dtype is DType.F32 and source.rank >= 2, f"irfft of {source}")
+    _require(is_static(length) and length > 0, "the length must be a positive integer")
+    _require(source.shape[0] == 2 and source.shape[-1] == length // 2 + 1, f"irfft of {source}")
+    return TensorType(source.dtype, (*source.shape[1:-1], length))
+
+
 def _dynamic_update(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     """operands: array [n, *row], index [], row. The array with `row` in place of its row `index`;
     an index outside [0, n) refuses the run."""
@@ -364,6 +384,8 @@ OPS: dict[str, OpSpec] = {
     "top_k": OpSpec(1, ("k",), _top_k),
     "dot_general": OpSpec(None, ("transpose_a", "transpose_b", "activation"), _dot_general),
     "conv": OpSpec(None, ("strides", "dilations", "low", "sizes", "groups", "activation"), _conv),
+    "rfft": OpSpec(1, (), _rfft),
+    "irfft": OpSpec(1, ("length",), _irfft),
     "dynamic_update": OpSpec(3, (), _dynamic_update),
     "while": OpSpec(None, ("min_trips", "condition", "body"), _while),
     "carried": OpSpec(1, ("index",), _carried),

@@ -250,7 +250,8 @@ _ATTRS: dict[str, Callable[[_Parser, str, TensorType], Any]] = {
         _Parser._dims,
     ),
     **dict.fromkeys(
-        ("dim", "axis", "batch_dims", "k", "groups", "index", "min_trips"), _Parser._integer
+        ("dim", "axis", "batch_dims", "k", "groups", "index", "min_trips", "length"),
+        _Parser._integer,
     ),
     **dict.fromkeys(("transpose_a", "transpose_b", "exclusive", "reverse"), _Parser._boolean),
     **dict.fromkeys(("kind", "direction", "activation"), _Parser._word),

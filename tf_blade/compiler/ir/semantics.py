@@ -376,6 +376,16 @@ def _conv(
     return _finished(result, bias, activation).astype(x.dtype)
 
 
+def _rfft(x: Array) -> Array:
+    spectrum = np.fft.rfft(x.astype(np.float64))
+    return np.stack([spectrum.real, spectrum.imag]).astype(x.dtype)
+
+
+def _irfft(x: Array, *, length: int) -> Array:
+    real, imaginary = x.astype(np.float64)
+    return np.fft.irfft(real + 1j * imaginary, length).astype(x.dtype)
+
+
 def _finished(result: Array, bias: Array | None, activation: str) -> Array:
     """The relu is `v < 0 ? 0 : v`: it lets NaN through, as TensorFlow's Relu does."""
     if bias is not None:
@@ -407,5 +417,7 @@ RULES: dict[str, Callable[..., Array]] = {
     "top_k": _top_k,
     "dot_general": _dot_general,
     "conv": _conv,
+    "rfft": _rfft,
+    "irfft": _irfft,
     "dynamic_update": _dynamic_update,
 }

@@ -4,6 +4,7 @@ from tf_blade.compiler.lower import (
     blocks,
     cells,
     comparison,
+    complexes,
     conditionals,
     convolutions,
     einsum,
@@ -29,13 +30,14 @@ from tf_blade.compiler.lower import (
     transposed_convolutions,
     windows,
 )
-from tf_blade.compiler.lower.registry import LOWERINGS, lower, lower_graph, supports
+from tf_blade.compiler.lower.registry import LOWERINGS, is_complex, lower, lower_graph, supports
 
 __all__ = [
     "LOWERINGS",
     "blocks",
     "cells",
     "comparison",
+    "complexes",
     "conditionals",
     "convolutions",
     "einsum",
@@ -45,6 +47,7 @@ __all__ = [
     "gradients",
     "images",
     "indexing",
+    "is_complex",
     "lists",
     "loops",
     "lower",

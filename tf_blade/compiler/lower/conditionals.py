@@ -10,13 +10,13 @@ from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.ir.refusals import may_refuse
 from tf_blade.compiler.ir.types import DType
 from tf_blade.compiler.lower.functions import Lower, lower_function
-from tf_blade.compiler.lower.scope import Scope, TensorList, structured
+from tf_blade.compiler.lower.scope import Item, Scope, structured
 from tf_blade.errors import UnsupportedError
 from tf_blade.graph.graph import Node
 
 
 @structured("If", "StatelessIf")
-def if_then_else(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
+def if_then_else(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     """The results of one of two functions."""
     predicate = scope.tensor(node.inputs[0])
     if predicate.type.rank != 0:
@@ -29,7 +29,7 @@ def if_then_else(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Val
 
 
 @structured("Case", "StatelessCase")
-def case(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
+def case(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     """The results of one of several functions; the last one's for a number out of range."""
     number = scope.tensor(node.inputs[0])
     names = [function.name for function in node.attrs["branches"].list.func]

@@ -14,7 +14,7 @@ from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.ir.types import DType
 from tf_blade.compiler.lower.functions import Lower
 from tf_blade.compiler.lower.indexing import row
-from tf_blade.compiler.lower.scope import Scope, TensorList, structured
+from tf_blade.compiler.lower.scope import Item, Scope, TensorList, structured
 from tf_blade.errors import UnsupportedError
 from tf_blade.graph.graph import Node
 
@@ -64,7 +64,7 @@ def _known_dim(b: Builder, value: Value) -> Dim:
 
 
 @structured("TensorListReserve")
-def reserve(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
+def reserve(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     """A list of unset elements, which read as zeros if their shape is known."""
     shape = _Shape.of(b, scope.tensor(node.inputs[0]))
     length = _known_dim(b, scope.tensor(node.inputs[1]))
@@ -78,7 +78,7 @@ def reserve(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | 
 
 
 @structured("TensorListFromTensor")
-def from_tensor(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
+def from_tensor(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     """A list of the rows of a tensor."""
     array = scope.tensor(node.inputs[0])
     if array.type.rank == 0:
@@ -90,14 +90,14 @@ def from_tensor(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Valu
 
 
 @structured("TensorListGetItem")
-def get_item(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
+def get_item(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     """The row at an index; outside the list the run is refused."""
     array = _elements(b, node, scope)
     return [row(b, array, scope.tensor(node.inputs[1]))]
 
 
 @structured("TensorListGather")
-def gather(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
+def gather(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     """The rows at several indices; outside the list the run is refused."""
     array, indices = _elements(b, node, scope), scope.tensor(node.inputs[1])
     return [b.gather(array, _inside(b, indices, b.shape(array)[0]), 0)]
@@ -121,7 +121,7 @@ def _inside(b: Builder, indices: Value, length: Dim) -> Value:
 
 
 @structured("TensorListScatterIntoExistingList")
-def scatter(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
+def scatter(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     """The list with other rows at several indices, the last one for a place; outside the list,
     which TensorFlow makes longer then, the run is refused."""
     target, rows = scope.tensor_list(node.inputs[0]), scope.tensor(node.inputs[1])
@@ -138,7 +138,7 @@ def scatter(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | 
 
 
 @structured("TensorListSetItem")
-def set_item(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
+def set_item(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     """The list with another row at an index; outside the list the run is refused."""
     target, item = scope.tensor_list(node.inputs[0]), scope.tensor(node.inputs[2])
     index = scope.tensor(node.inputs[1])
@@ -155,7 +155,7 @@ def set_item(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value |
 
 
 @structured("TensorListStack")
-def stack(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
+def stack(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     """The elements of a list as the rows of a tensor."""
     source = scope.tensor_list(node.inputs[0])
     if source.array is None or source.grows:
@@ -169,7 +169,7 @@ def stack(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | Te
 
 
 @structured("TensorListLength")
-def length(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
+def length(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     """The number of elements."""
     source = scope.tensor_list(node.inputs[0])
     if source.grows:

@@ -17,14 +17,14 @@ from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.loops import counters, is_bounded, is_only_test
 from tf_blade.compiler.ir.program import Program, Value
 from tf_blade.compiler.lower.functions import Lower, lower_function
-from tf_blade.compiler.lower.scope import Scope, TensorList, structured
+from tf_blade.compiler.lower.scope import Complex, Item, Scope, TensorList, structured
 from tf_blade.errors import UnsupportedError
 from tf_blade.graph.calls import LOOPS
 from tf_blade.graph.graph import Graph, Node, TensorRef
 
 
 @structured(*LOOPS)
-def while_loop(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Value | TensorList]:
+def while_loop(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     """While; what the body hands on unchanged is no longer carried."""
     return _Loop(b, node, scope, lower).lower()
 
@@ -42,7 +42,7 @@ class _Loop:
         ]
         self.fixed = [i for i in range(len(args)) if i not in self.carried]
 
-    def lower(self) -> list[Value | TensorList]:
+    def lower(self) -> list[Item]:
         b, carried = self.b, self.carried
         some_trips = self._make_arrays()
         fixed = [i for i in self.fixed if not self._is_known(self.inputs[i])]
@@ -77,26 +77,26 @@ class _Loop:
             ref = self.body.nodes[ref.node].inputs[0]
         return ref.node
 
-    def _pick(self, results: list[Value | TensorList]) -> list[Value | TensorList]:
+    def _pick(self, results: list[Item]) -> list[Item]:
         return [results[i] for i in self.carried]
 
-    def _array(self, value: Value | TensorList) -> Value:
+    def _array(self, value: Item) -> Value:
         if isinstance(value, Value):
             return value
+        if isinstance(value, Complex):
+            raise UnsupportedError("complex numbers that a loop carries", self.b.source)
         if value.array is None:
             raise UnsupportedError("the elements of a list have no known shape", self.b.source)
         return value.array
 
-    def _is_known(self, value: Value | TensorList) -> bool:
+    def _is_known(self, value: Item) -> bool:
         """Whether the value is written out where it is read."""
-        if isinstance(value, TensorList):
+        if not isinstance(value, Value):
             return False
         op = value.op
         return op is not None and op.kind in ("constant", "shape_value")
 
-    def _run(
-        self, graph: Graph, fixed: Sequence[int], params: Sequence[Value]
-    ) -> list[Value | TensorList]:
+    def _run(self, graph: Graph, fixed: Sequence[int], params: Sequence[Value]) -> list[Item]:
         """Lowers the condition or the body for the parameters of its program."""
         arguments = list(self.inputs)
         for i, param in zip([*self.carried, *fixed], params, strict=True):
@@ -105,7 +105,7 @@ class _Loop:
                 arguments[i] = replace(before, array=param)
             else:
                 arguments[i] = param
-                if i in fixed:
+                if i in fixed and isinstance(before, Value):
                     self.b.same_content(param, before)
         for i, value in enumerate(arguments):
             if isinstance(value, Value) and value is self.inputs[i] and value.op is not None:
@@ -121,7 +121,7 @@ class _Loop:
         ]
         if not empty:
             return False
-        kept: list[list[Value | TensorList]] = []
+        kept: list[list[Item]] = []
         tensors = [i for i in self.carried if i not in empty]
         fixed = [i for i in self.fixed if not self._is_known(self.inputs[i])]
         inputs = [self._array(self.inputs[i]) for i in (*tensors, *fixed)]
@@ -173,6 +173,6 @@ class _Loop:
         raise UnsupportedError("a list that grows by another number than is known", self.b.source)
 
 
-def _tensor(value: Value | TensorList) -> Value:
+def _tensor(value: Item) -> Value:
     assert isinstance(value, Value)
     return value

@@ -29,9 +29,17 @@ from tf_blade.compiler.ir.program import Program, Value
 from tf_blade.compiler.ir.types import DType
 from tf_blade.compiler.lower import halves
 from tf_blade.compiler.lower.errors_of_unread import Lowered, keep_errors
-from tf_blade.compiler.lower.scope import STRUCTURED, Scope, TensorList, arrays
+from tf_blade.compiler.lower.scope import (
+    COMPLEX,
+    STRUCTURED,
+    Complex,
+    Item,
+    Scope,
+    Structured,
+    arrays,
+)
 from tf_blade.errors import UnsupportedError
-from tf_blade.graph.calls import is_loop_call
+from tf_blade.graph.calls import is_wrapped
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
 from tf_blade.graph.types import ARG, TensorInfo
@@ -114,7 +122,7 @@ def supports(node: Node, graph: Graph, types: Types) -> str | None:
     Looks at the op, the dtypes and ranks of its inputs and outputs, and at the inputs that must
     be constants. A lowering may still refuse (UnsupportedError) by finer rules.
     """
-    if is_loop_call(node):
+    if is_wrapped(node):
         outputs = [TensorRef(node.name, i) for i in range(len(graph.output_dtypes(node)))]
         return next(filter(None, (_type_reason(types.get(r)) for r in node.inputs + outputs)), None)
     lowering = LOWERINGS.get(node.op)
@@ -146,6 +154,14 @@ def supports(node: Node, graph: Graph, types: Types) -> str | None:
     return None
 
 
+def is_complex(node: Node, graph: Graph, types: Types) -> bool:
+    """Whether the node reads or gives complex numbers of two f32."""
+    outputs = [TensorRef(node.name, i) for i in range(len(graph.output_dtypes(node)))]
+    return any(
+        ref in types and types[ref].dtype == tf.complex64 for ref in [*node.inputs, *outputs]
+    )
+
+
 def lower_graph(
     graph: Graph, types: Types, name: str, constant_inputs: Iterable[int] = ()
 ) -> Program:
@@ -161,7 +177,7 @@ def lower_graph(
     """
     b = Builder(name)
     fixed = set(constant_inputs)
-    values: dict[TensorRef, Value | TensorList] = {}
+    values: dict[TensorRef, Item] = {}
     for i, arg in enumerate(graph.args):
         ref = TensorRef(arg.name)
         info = types.get(ref)
@@ -186,7 +202,11 @@ def _lower_nodes(b: Builder, scope: Scope) -> list[Lowered]:
             continue
         first = len(b.program.ops)
         if node.op in STRUCTURED:
-            found = _lower_structured(b, node, scope)
+            found = _lower_structured(b, node, scope, STRUCTURED[node.op])
+        elif is_complex(node, scope.graph, scope.types):
+            if node.op not in COMPLEX:
+                raise UnsupportedError(f"{node.op} of complex numbers has no lowering", node.name)
+            found = _lower_structured(b, node, scope, COMPLEX[node.op])
         else:
             found = [*_lower_node(b, node, scope)]
         nodes.append((b.program.ops[first:], arrays(found)))
@@ -204,14 +224,16 @@ def _lower_inside(b: Builder, scope: Scope) -> None:
     for (_, ref), value in zip(scope.graph.outputs, outputs, strict=True):
         if isinstance(value, Value):
             scope.values[ref] = moved[value]
+        elif isinstance(value, Complex):
+            scope.values[ref] = Complex(moved[value.real], moved[value.imaginary])
         elif value.array is not None:
             scope.values[ref] = replace(value, array=moved[value.array])
 
 
-def _lower_structured(b: Builder, node: Node, scope: Scope) -> list[Value | TensorList]:
+def _lower_structured(b: Builder, node: Node, scope: Scope, lowering: Structured) -> list[Item]:
     b.source = node.name
     try:
-        found = STRUCTURED[node.op](b, node, scope, _lower_inside)
+        found = lowering(b, node, scope, _lower_inside)
     except UnsupportedError as error:
         # Nodes of functions mean nothing to who asked for this one.
         inner = error.node if error.node not in ("", node.name) else ""
@@ -221,11 +243,15 @@ def _lower_structured(b: Builder, node: Node, scope: Scope) -> list[Value | Tens
         raise UnsupportedError(f"its lowering breaks the IR's rules: {error}", node.name) from error
     b.source = node.name
     return [
-        _sharpened(b, value, scope.types[TensorRef(node.name, i)])
-        if isinstance(value, Value)
-        else value
+        _sharpened_item(b, value, scope.types[TensorRef(node.name, i)])
         for i, value in enumerate(found)
     ]
+
+
+def _sharpened_item(b: Builder, item: Item, known: TensorInfo) -> Item:
+    if isinstance(item, Complex):
+        return Complex(_sharpened(b, item.real, known), _sharpened(b, item.imaginary, known))
+    return _sharpened(b, item, known) if isinstance(item, Value) else item
 
 
 def _lower_node(b: Builder, node: Node, scope: Scope) -> list[Value]:

@@ -34,23 +34,35 @@ class TensorList:
     grows: bool = False
 
 
+@dataclass(frozen=True)
+class Complex:
+    """A tensor of complex numbers: its parts, of one shape."""
+
+    real: Value
+    imaginary: Value
+
+
+# What a tensor of a function is while it is lowered.
+Item = Value | TensorList | Complex
+
+
 @dataclass
 class Scope:
     """One function's tensors. types: of all of them. values: of those lowered so far."""
 
     graph: Graph
     types: Types
-    values: dict[TensorRef, Value | TensorList] = field(default_factory=dict)
+    values: dict[TensorRef, Item] = field(default_factory=dict)
 
-    def any(self, ref: TensorRef) -> Value | TensorList:
+    def any(self, ref: TensorRef) -> Item:
         if ref not in self.values:
             raise UnsupportedError(f"its output {ref.index} is not computed", ref.node)
         return self.values[ref]
 
     def tensor(self, ref: TensorRef) -> Value:
         found = self.any(ref)
-        if isinstance(found, TensorList):
-            raise UnsupportedError("a list is used as a tensor", ref.node)
+        if not isinstance(found, Value):
+            raise UnsupportedError("a list or complex numbers are used as a tensor", ref.node)
         return found
 
     def tensor_list(self, ref: TensorRef) -> TensorList:
@@ -64,17 +76,25 @@ class Scope:
         return Graph.from_function_def(self.graph.library[name], self.graph.library)
 
 
-def arrays(values: Iterable[Value | TensorList]) -> list[Value]:
-    """The tensors among the values, and the elements of the lists that have any yet."""
-    found = [v.array if isinstance(v, TensorList) else v for v in values]
-    return [v for v in found if v is not None]
+def arrays(values: Iterable[Item]) -> list[Value]:
+    """The tensors among the values, the elements of the lists that have any yet, and the parts of
+    complex numbers."""
+    found: list[Value] = []
+    for v in values:
+        if isinstance(v, Complex):
+            found += [v.real, v.imaginary]
+        elif isinstance(v, Value):
+            found.append(v)
+        elif v.array is not None:
+            found.append(v.array)
+    return found
 
 
 # (builder, node, scope, lowers the nodes of a scope) -> a value an output
-Structured = Callable[
-    [Builder, Node, Scope, Callable[[Builder, Scope], None]], "list[Value | TensorList]"
-]
+Structured = Callable[[Builder, Node, Scope, Callable[[Builder, Scope], None]], "list[Item]"]
 STRUCTURED: dict[str, Structured] = {}
+# Those of nodes that read or give complex numbers.
+COMPLEX: dict[str, Structured] = {}
 
 
 def structured(*ops: str) -> Callable[[Structured], Structured]:

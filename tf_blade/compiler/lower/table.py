@@ -8,7 +8,7 @@ from tensorflow.python.framework import op_def_registry
 from tf_blade.compiler.ir.types import DType
 from tf_blade.compiler.lower import LOWERINGS
 from tf_blade.compiler.lower.registry import COMPARABLE, FLOATS, INTEGERS, NUMBERS, SIGNED, DTypes
-from tf_blade.compiler.lower.scope import STRUCTURED
+from tf_blade.compiler.lower.scope import COMPLEX, STRUCTURED
 
 _NAMES: dict[DTypes, str] = {
     FLOATS: "floats",
@@ -36,13 +36,20 @@ bounds its iterations. So do the lists that it reads and writes:
 {lists}.
 Inside loops, all branches of `If` and `Case` (`StatelessIf`, `StatelessCase`) are computed and one
 of the results is chosen, if no branch has an effect or may fail.
+
+Complex numbers (complex64) don't enter or leave a cluster: all nodes that share some of them go in
+together, and with them what lies between, when the compiler knows them all. Transforms are of f32
+along the last dim, of constant length. What is known of complex numbers:
+{complexes}.
 """
 
 
 def page() -> str:
     """The documentation's page."""
     lists = ", ".join(f"`{op}`" for op in sorted(STRUCTURED) if op.startswith("TensorList"))
-    return f"{_HEADING.format(count=len(LOWERINGS), lists=lists)}\n{markdown()}\n"
+    complexes = ", ".join(f"`{op}`" for op in sorted(COMPLEX))
+    heading = _HEADING.format(count=len(LOWERINGS), lists=lists, complexes=complexes)
+    return f"{heading}\n{markdown()}\n"
 
 
 def markdown() -> str:

@@ -185,6 +185,13 @@ class Conv:
 
 
 @dataclass
+class Fft:
+    """One call of the host's Fourier transform for the group's only root."""
+
+    group: Group
+
+
+@dataclass
 class HostStores:
     """A few numbers that the calling thread writes: the group's root is a shape_value."""
 
@@ -208,5 +215,15 @@ class WhileLoop:
 
 
 Step = (
-    Kernel | ColumnReduce | Scan | Scatter | TopK | Gemm | Conv | HostStores | RowUpdate | WhileLoop
+    Kernel
+    | ColumnReduce
+    | Scan
+    | Scatter
+    | TopK
+    | Gemm
+    | Conv
+    | Fft
+    | HostStores
+    | RowUpdate
+    | WhileLoop
 )

@@ -10,7 +10,15 @@ from tf_blade.compiler.fuse.plan import plan as fuse
 from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.schedule.columns import column_reduce_kernel
-from tf_blade.compiler.schedule.kernel import Conv, Gemm, HostStores, RowUpdate, Step, WhileLoop
+from tf_blade.compiler.schedule.kernel import (
+    Conv,
+    Fft,
+    Gemm,
+    HostStores,
+    RowUpdate,
+    Step,
+    WhileLoop,
+)
 from tf_blade.compiler.schedule.loops import (
     concatenate_kernels,
     loop_kernel,
@@ -67,6 +75,8 @@ def schedule(plan: Plan) -> Schedule:
             steps.append(Gemm(group))
         elif group.kind == "conv":
             steps.append(Conv(group))
+        elif group.kind in ("rfft", "irfft"):
+            steps.append(Fft(group))
         elif group.kind == "dynamic_update":
             steps.append(RowUpdate(group))
         elif group.kind == "while":

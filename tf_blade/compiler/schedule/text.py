@@ -20,6 +20,7 @@ from tf_blade.compiler.ir.dims import to_text
 from tf_blade.compiler.schedule.kernel import (
     ColumnReduce,
     Conv,
+    Fft,
     Gemm,
     HostStores,
     Kernel,
@@ -59,7 +60,7 @@ def schedule_text(schedule: Schedule) -> str:
 
 def _step(step: Step) -> Iterator[str]:
     name = step.group.name
-    if isinstance(step, Gemm | Conv):
+    if isinstance(step, Gemm | Conv | Fft):
         yield f"{name}: library call {step.group.roots[0].op}"
     elif isinstance(step, HostStores | RowUpdate):
         yield f"{name}: by the calling thread {step.group.roots[0].op}"
