@@ -21,6 +21,7 @@ _DIM_FUNCTIONS = {
     Smaller: "dim_min",
     IfNegative: "dim_if_negative",
 }
+DIM_FUNCTIONS = tuple(_DIM_FUNCTIONS.values())
 
 
 def type_name(dtype: DType) -> str:

@@ -101,7 +101,8 @@ def print_store(store: Store, text: KernelText, scope: Scope) -> None:
 
 def finished(top: Scope, text: KernelText) -> list[str]:
     flags = [f"i32 {f} = 0;" for f in text.flags.values()]
-    return [*flags, *top.lines]
+    dims = [f"const i64 {name} = {dim};" for dim, name in text.dims.items()]
+    return [*flags, *dims, *top.lines]
 
 
 def iterations(v: LoopVar, blocks: Mapping[LoopVar, Blocks]) -> Dim:

@@ -149,11 +149,7 @@ class RunPrinter:
         self.source.run += lines
 
     def dim(self, dim: Dim) -> str:
-        self.source.functions |= {
-            name
-            for name in ("dim_floor_div", "dim_floor_mod", "dim_max", "dim_min", "dim_if_negative")
-            if name in c.dim(dim)
-        }
+        self.source.functions |= {name for name in c.DIM_FUNCTIONS if name in c.dim(dim)}
         return c.dim(dim)
 
     def refusal(self, reason: str) -> int:

@@ -71,6 +71,7 @@ class KernelText:
     buffers: values read or written through pointers, whether written. symbols: dims it needs.
     functions: parts of the prelude. flags: refusal flags and the op and reason of each.
     takes: (op, reason, size of the dim indexed) and number of elements, for each gather.
+    dims: what is computed of symbols once, at the kernel's top, with its name.
     """
 
     value_name: Callable[[Value], str]
@@ -81,6 +82,7 @@ class KernelText:
     flags: dict[tuple[str, str], str] = field(default_factory=dict)
     scratch: dict[Value, str] = field(default_factory=dict)
     takes: dict[tuple[str, str, Dim], Dim] = field(default_factory=dict)
+    dims: dict[str, str] = field(default_factory=dict)
     _used: dict[str, int] = field(default_factory=dict)
 
     # -- names ----------------------------------------------------------------------------
@@ -94,10 +96,11 @@ class KernelText:
     def dim(self, dim: Dim) -> str:
         self.symbols |= {str(s.name) for s in symbols_of(dim)}
         text = c.dim(dim)
-        for name in ("dim_floor_div", "dim_floor_mod", "dim_max", "dim_min", "dim_if_negative"):
-            if name in text:
-                self.functions.add(name)
-        return text
+        used = [name for name in c.DIM_FUNCTIONS if name in text]
+        self.functions.update(used)
+        if used and text not in self.dims:
+            self.dims[text] = self.unique("extent")
+        return self.dims.get(text, text)
 
     def flag(self, op: Op, reason: str) -> str:
         """The variable that is set when the run must be refused because of `op`."""
