@@ -40,6 +40,9 @@ def run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, 
         return [], {}
     with tempfile.TemporaryDirectory(prefix="tf-blade-") as folder:
         prepare(Path(folder), shapes, repeats, quick=arguments.quick)
-        record = measure(Path(folder))
+        try:
+            record = measure(Path(folder))
+        except RuntimeError as error:
+            raise SystemExit(f"{error}. --prepare FOLDER compiles for another machine.") from None
     show(record)
     return record.rows, record.summary

@@ -21,6 +21,7 @@ from tf_blade.compiler.build.nvcc import build_image, find_nvcc
 from tf_blade.compiler.emit.cuda import CudaSource, emit_cuda
 from tf_blade.compiler.fuse import plan
 from tf_blade.compiler.ir.interpreter import run as interpret
+from tf_blade.compiler.ir.parser import parse
 from tf_blade.errors import CompileError, CompilerNotFoundError, UnsupportedError
 
 SOFTMAX = """%0: f32[a] = reduce(%x, kind=max, dims=[1])
@@ -50,6 +51,7 @@ COMPILED = [
     *(e for e in EXAMPLES if e.name in {
         "flat", "bias_and_scale", "gathers", "integers", "conversions", "constant_results",
         "softmax", "layer_norm_of_a_residual", "reductions_of_rows", "long_sums", "transposed",
+        "variance_of_everything",
     }),
     LONG_ROWS,
     OFF_A_VECTOR,
@@ -179,6 +181,18 @@ def test_other_kernels_are_refused_with_their_kind(name: str, kind: str):
         emitted(example)
 
 
+def test_a_size_that_is_in_the_devices_memory_is_refused():
+    program = parse(
+        """program fed(%x: f32[a], %shape: i64[1]) -> (%0) {
+          symbol a = dim(%x, 0)
+          symbol n = element(%shape, 0)
+          %0: f32[n, a] = broadcast_in_dim(%x, shape=[n, a], dims=[1])
+        }"""
+    )
+    with pytest.raises(UnsupportedError, match="element of an input"):
+        emit_cuda(program, plan(program))
+
+
 def test_the_same_program_gives_the_same_text():
     assert emitted(LONG_ROWS) == emitted(LONG_ROWS)
 
@@ -221,15 +235,36 @@ def test_nvcc_compiles_every_form_of_kernel_for_two_generations_of_gpus():
         assert b"sm_80" in image and b"sm_90" in image
 
 
-def test_a_gpu_computes_what_the_interpreter_computes(tmp_path):
+def has_driver() -> bool:
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
+        return False
+    return True
+
+
+def runner() -> str:
+    """What runs the kernels. Skips the test where it can't be built."""
+    try:
+        return str(build_runner())
+    except CompileError as error:
+        pytest.skip(str(error))
+
+
+def test_a_gpu_computes_what_the_interpreter_computes(tmp_path):
+    if not has_driver():
         pytest.skip("there is no CUDA driver on this machine")
     folder = JobFolder(tmp_path)
     fill(folder)
-    try:
-        outcomes = folder.run([str(build_runner())])
-    except CompileError as error:
-        pytest.skip(str(error))
+    outcomes = folder.run([runner()])
     assert [(o.name, o.message) for o in outcomes if o.message] == []
+
+
+def test_without_a_driver_the_runner_says_so(tmp_path):
+    if has_driver():
+        pytest.skip("there is a CUDA driver on this machine")
+    folder = JobFolder(tmp_path)
+    x = np.zeros((1, 4), np.float32)
+    folder.add("any", executables([emitted(LONG_ROWS)])[0], [Tensor(x)], [Tensor(x)], image=b"?")
+    with pytest.raises(RuntimeError, match="there is no CUDA driver"):
+        folder.run([runner()])

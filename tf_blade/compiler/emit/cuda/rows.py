@@ -70,7 +70,10 @@ def _can_be_kept(kernel: Kernel) -> bool:
 
 def _rows(kernel: Kernel, text: KernelText, units: Dim, *, in_registers: bool) -> list[str]:
     top = Scope()
-    row = top.inner(kernel.rows)
+    # What depends on no loop is computed in the outermost block: with a single row that is the row.
+    row = top.inner(kernel.rows) if kernel.rows else top
+    if not kernel.rows:
+        top.lines.append("[[maybe_unused]] const i64 unit = 0;")
     print_row_variables(kernel.rows, "unit", row, text)
     if in_registers:
         _print_kept(kernel, text, row)
@@ -83,7 +86,8 @@ def _rows(kernel: Kernel, text: KernelText, units: Dim, *, in_registers: bool) -
         row.close(first, "if (threadIdx.x == 0)")
     if any(p.accumulates for p in kernel.passes):
         row.lines.append("__syncthreads();")
-    top.close(row, f"for (i64 unit = blockIdx.x; unit < {text.dim(units)}; unit += gridDim.x)")
+    if kernel.rows:
+        top.close(row, f"for (i64 unit = blockIdx.x; unit < {text.dim(units)}; unit += gridDim.x)")
     return finished(top, text)
 
 
