@@ -46,6 +46,15 @@ OFF_A_VECTOR = Example(
     %1: f32[a, 4] = slice(%x, start=[0, 4], limit=[a, 8], stride=[1, 1])
     %2: f32[a, 4] = add(%0, %1)""",
 )
+# Kernels that differ only in how much there is to do.
+TWO_SIZES = Example(
+    "two_sizes",
+    "(%p0: f32[8], %p1: f32[20], %p2: f32[a], %p3: f32[2*a]) -> (%0, %1, %2, %3)",
+    """%0: f32[8] = exp(%p0)
+    %1: f32[20] = exp(%p1)
+    %2: f32[a] = exp(%p2)
+    %3: f32[2*a] = exp(%p3)""",
+)
 # One of each form, for nvcc takes seconds for each.
 COMPILED = [
     *(e for e in EXAMPLES if e.name in {
@@ -55,6 +64,7 @@ COMPILED = [
     }),
     LONG_ROWS,
     OFF_A_VECTOR,
+    TWO_SIZES,
 ]  # fmt: skip
 
 
@@ -154,6 +164,12 @@ def test_a_loop_kernels_threads_are_enough_but_not_many_more_than_its_elements(r
         per_row = launch.blocks_x * launch.threads_x * launch.lanes
         assert launch.blocks_y * launch.threads_y >= min(rows, 65535)
         assert per_row <= 4 * 256 + 2 * width
+
+
+def test_loops_of_different_extents_are_different_kernels():
+    inputs = [np.zeros(n, np.float32) for n in (8, 20, 5, 10)]
+    _, seen = launches("two_sizes", *inputs)
+    assert len({launch.kernel for launch in seen}) == 4
 
 
 def test_nothing_is_launched_for_no_rows():

@@ -24,11 +24,11 @@ def loop_function(kernel: Kernel, text: KernelText) -> DeviceFunction:
     rows = [v for v in (*kernel.rows, *only.loops[:-1]) if v not in blocks]
     top = Scope(vars=frozenset(rows))
     units = print_row_variables(rows, "row", top, text)
+    # The loops around this are of these extents; and texts of kernels are equal only if they are.
+    top.lines.insert(0, f"// row < {text.dim(units)}, first < {text.dim(inner.extent)}")
     lanes = lanes_scope(top, inner)
     print_lanes(only, inner, text, lanes)
     top.lines += lanes.lines
-    for n in (units, inner.extent):
-        text.dim(n)  # the loops around this need their symbols
     return DeviceFunction(
         finished(top, text), text, units, width=inner.extent, strides=strides(only, inner)
     )
