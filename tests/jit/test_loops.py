@@ -37,6 +37,21 @@ def test_a_loop_is_one_call_at_every_length_and_size(config):
     assert since.compiled_calls == 4 and since.fallback_calls == {}
 
 
+def test_a_loop_in_a_loop_is_part_of_its_code(config):
+    def outer(x, n):
+        def body(i, h):
+            inner = tf.while_loop(lambda k, g: k < i, lambda k, g: (k + 1, tf.sin(g) + x), [0, h])
+            return i + 1, inner[1] * 0.5
+
+        return tf.while_loop(lambda i, h: i < n, body, [0, x])[1]
+
+    function, x, n = tf.function(outer), floats(3, 8), tf.constant(5)
+    since = Since()
+    with tf_blade.jit(wait=True, config=config):
+        np.testing.assert_allclose(function(x, n), outer(x, n), rtol=1e-4, atol=1e-5)
+    assert since.compiled_calls == 1 and since.fallback_calls == {}
+
+
 def test_until_its_code_is_there_tensorflow_runs_the_loop(config):
     """The fallback calls functions of its own."""
 

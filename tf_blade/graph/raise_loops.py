@@ -33,8 +33,8 @@ def raise_loops(graph: Graph, left: Collection[str] = ()) -> dict[str, str]:
       graph: changed; its library gets the conditions and bodies.
       left: names of frames whose loops are to stay.
 
-    Returns: the frame of each loop that was raised, by the name of its node. Loops stay that have
-      effects, conditionals or such loops in them, or that something else looks into.
+    Returns: the frame of each loop that is a node of the graph now, by the node's name. Loops stay
+      that have effects, conditionals or such loops in them, or that something else looks into.
     """
     raised: dict[str, str] = {}
     todo = list(dict.fromkeys(_frame(node) for node in graph if node.op == "Enter"))
@@ -47,7 +47,8 @@ def raise_loops(graph: Graph, left: Collection[str] = ()) -> dict[str, str]:
                 continue
             todo.remove(frame)
         if len(raised) == before:
-            return raised
+            # Others are in the bodies of those.
+            return {name: frame for name, frame in raised.items() if name in graph.nodes}
 
 
 def _frame(enter: Node) -> str:
