@@ -433,6 +433,15 @@ EXAMPLES = [
         %8: f32[a, b, 5] = div(%4, %7)""",
     ),
     Example(
+        "short_rows_that_take_long",
+        "(%x: f32[a, b], %v: f32[b]) -> (%3)",
+        """%0: f32[a, b] = broadcast_in_dim(%v, shape=[a, b], dims=[1])
+        %1: f32[a, b] = add(%x, %0)
+        %2: f32[a, b] = erfc(%1)
+        %3: f32[a, b] = mul(%2, %x)""",
+        sizes=(("a", (0, 1, 64, 70)), ("b", (1, 3, 12, 16, 17, 40))),
+    ),
+    Example(
         "short_rows_in_several_loops",
         "(%x: f32[a, b, c, d], %y: f32[a, d]) -> (%6, %7)",
         """%0: f32[a, c] = reduce(%x, kind=sum, dims=[1, 3])

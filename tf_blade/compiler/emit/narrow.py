@@ -23,6 +23,7 @@ from tf_blade.compiler.emit.nest import braced, loop_header, odometer, print_sto
 from tf_blade.compiler.emit.operations import may_refuse
 from tf_blade.compiler.emit.reduction import combine, neutral
 from tf_blade.compiler.emit.scope import KernelText, Scope
+from tf_blade.compiler.fuse import cost
 from tf_blade.compiler.fuse.index import LoopVar
 from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir import dims as d
@@ -38,23 +39,32 @@ NARROW = 16
 ROWS = 64
 # All tiles stay in the first-level cache.
 _MOST_TILES = 8
+# What an element that isn't reduced must cost.
+_DEAR = 20.0
 
 
 def is_narrow_kernel(kernel: Kernel) -> bool:
-    """Whether the kernel can be printed so: a reduction of rows that may be short."""
-    columns = row_elements(kernel)
-    if not (kernel.rows and kernel.group.kind == "row_reduce") or kernel.blocks:
-        return False
-    if columns is None or (isinstance(columns, int) and columns > NARROW):
+    """Whether the kernel can be printed so: rows that may be short, and that are reduced or take
+    much longer to compute than to copy."""
+    columns, rows = row_elements(kernel), frozenset(_rows(kernel))
+    if not rows or columns is None or (isinstance(columns, int) and columns > NARROW):
         return False
     scalars = _all_scalars(kernel)
-    rows = frozenset(kernel.rows)
+    dear = kernel.group.kind == "loop" and cost.of_scalars(scalars) >= _DEAR
+    if kernel.transposed or not (dear or kernel.group.kind == "row_reduce"):
+        return False
     if any(may_refuse(s) or (s.kind == "index" and s.vars & rows) for s in scalars):
         return False
     stored = {s.root for p in kernel.passes for s in p.stores}
     loads = [s for s in scalars if s.kind == "load" and s.value not in stored]
     tiles = [s for s in loads if s.vars & rows and s.vars - rows]
     return len(tiles) + len(stored) <= _MOST_TILES
+
+
+def _rows(kernel: Kernel) -> tuple[LoopVar, ...]:
+    """The loops over rows; short rows are one block."""
+    blocks = {b.block for b in kernel.blocks.values()}
+    return tuple(v for v in kernel.rows if v not in blocks)
 
 
 def row_elements(kernel: Kernel) -> Dim | None:
@@ -91,7 +101,8 @@ def _all_scalars(kernel: Kernel) -> list[Scalar]:
 class _Narrow:
     def __init__(self, kernel: Kernel, text: KernelText, top: Scope) -> None:
         self.kernel, self.text, self.top = kernel, text, top
-        self.rows = frozenset(kernel.rows)
+        self.row_loops = _rows(kernel)
+        self.rows = frozenset(self.row_loops)
         self.loops = kernel.passes[0].loops
         self.tile = top.inner()
         self.stored = {s.root for p in kernel.passes for s in p.stores}
@@ -127,7 +138,7 @@ class _Narrow:
     # -- copies ---------------------------------------------------------------------------
 
     def _copy_in(self, loads: Sequence[Scalar]) -> None:
-        row = self.tile.inner(self.kernel.rows)
+        row = self.tile.inner(self.row_loops)
         body = self._columns(row)
         for s in loads:
             assert s.value is not None and s.index is not None
@@ -146,7 +157,7 @@ class _Narrow:
         self._close_rows(row)
 
     def _copy_out(self, own: dict[Value, str]) -> None:
-        row = self.tile.inner(self.kernel.rows)
+        row = self.tile.inner(self.row_loops)
         body = self._columns(row)
         for store in self._stores():
             if store.root in self.kernel.scratch:
@@ -159,7 +170,7 @@ class _Narrow:
         self._close_rows(row)
 
     def _close_rows(self, row: Scope) -> None:
-        counters, step = odometer(self.kernel.rows, "first", self.text)
+        counters, step = odometer(self.row_loops, "first", self.text)
         row.lines.append(step)
         block = Scope()
         block.lines += counters
