@@ -12,7 +12,8 @@ from pathlib import Path
 
 from tf_blade.compiler.emit import c, executable_source
 from tf_blade.compiler.emit.abi import header
-from tf_blade.compiler.emit.cuda.calls import KEPT_VERSIONS, cuda_kernel_step
+from tf_blade.compiler.emit.cuda.calls import cuda_kernel_step
+from tf_blade.compiler.emit.cuda.rows import KEPT_VERSIONS
 from tf_blade.compiler.emit.prelude import prelude
 from tf_blade.compiler.emit.run import RunPrinter
 from tf_blade.compiler.fuse.plan import Plan

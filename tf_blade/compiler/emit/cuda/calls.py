@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tf_blade.compiler.emit.cuda.function import DeviceFunction
 from tf_blade.compiler.emit.cuda.lanes import NARROW, WIDE
 from tf_blade.compiler.emit.cuda.loops import loop_function
-from tf_blade.compiler.emit.cuda.rows import row_function
+from tf_blade.compiler.emit.cuda.rows import KEPT_VERSIONS, row_function
 from tf_blade.compiler.emit.kernel_calls import Fields, KernelStep, argument_struct, place_kernel
 from tf_blade.compiler.emit.nest import Function
 from tf_blade.compiler.emit.scope import KernelText
@@ -17,15 +17,6 @@ from tf_blade.errors import UnsupportedError
 if TYPE_CHECKING:
     from tf_blade.compiler.emit.run import RunPrinter
 
-# Versions of row kernels for rows in registers: lanes, items, threads. Each has room for two or
-# four times as many elements as the one before it; row_launch in launch.h takes the first that is
-# large enough. Threads are constants, so that a thread's places are at constant distances.
-KEPT_VERSIONS = (
-    *((WIDE, 1, 32), (WIDE, 1, 128), (WIDE, 1, 256), (WIDE, 2, 256), (WIDE, 4, 256)),
-    *((WIDE, 4, 512), (WIDE, 4, 1024)),
-    *((NARROW, 1, 32), (NARROW, 4, 32), (NARROW, 4, 128), (NARROW, 4, 256), (NARROW, 8, 256)),
-    *((NARROW, 8, 512), (NARROW, 16, 512), (NARROW, 16, 1024)),
-)
 _THREADS = 256  # of other kernels
 # Up to so many elements of so many arrays fit into the registers that a thread has when a
 # multiprocessor has all its threads; the compiler, left alone, takes some more.

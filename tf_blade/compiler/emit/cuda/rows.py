@@ -8,6 +8,7 @@ from __future__ import annotations
 from tf_blade.compiler.emit import c
 from tf_blade.compiler.emit.cuda.function import DeviceFunction, print_row_variables
 from tf_blade.compiler.emit.cuda.lanes import (
+    NARROW,
     WIDE,
     lanes_scope,
     loads_of_neighbours,
@@ -25,8 +26,17 @@ from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.schedule.kernel import Accumulate, Kernel, Pass
 
-# Elements of a row that a block has room for in registers.
-KEPT = 1024 * 16
+# Versions of row kernels for rows in registers: lanes, items, threads. Each has room for two or
+# four times as many elements as the one before it; row_launch in launch.h takes the first that is
+# large enough. Threads are constants, so that a thread's places are at constant distances.
+KEPT_VERSIONS = (
+    *((WIDE, 1, 32), (WIDE, 1, 128), (WIDE, 1, 256), (WIDE, 2, 256), (WIDE, 4, 256)),
+    *((WIDE, 4, 512), (WIDE, 4, 1024)),
+    *((NARROW, 1, 32), (NARROW, 4, 32), (NARROW, 4, 128), (NARROW, 4, 256), (NARROW, 8, 256)),
+    *((NARROW, 8, 512), (NARROW, 16, 512), (NARROW, 16, 1024)),
+)
+# Longer rows stay in memory.
+_LONGEST_KEPT = max(lanes * items * threads for lanes, items, threads in KEPT_VERSIONS)
 
 
 def row_function(kernel: Kernel, text: KernelText) -> DeviceFunction:
@@ -45,7 +55,7 @@ def row_function(kernel: Kernel, text: KernelText) -> DeviceFunction:
             needed |= dict.fromkeys([*strides(p, v), v.extent])
     cut = [b.size for b in kernel.blocks.values()]
     long = {
-        value: LongScratch(units, count, KEPT if kept else 0)
+        value: LongScratch(units, count, _LONGEST_KEPT if kept else 0)
         for value, count in kernel.scratch.items()
     }
     width = d.product([v.extent for p in kernel.passes[:1] for v in p.loops])
@@ -183,13 +193,7 @@ def _print_pass(
         start, step = "0", "N"  # every thread does the same
     headers.append(f"for (i64 first = {start}; first < {end}; first += {step})")
     scopes.append(lanes_scope(scopes[-1], inner))
-    print_lanes(
-        p,
-        inner,
-        text,
-        scopes[-1],
-        steps=[r.step for r in reductions],
-    )
+    print_lanes(p, inner, text, scopes[-1], steps=[r.step for r in reductions])
     for outer, scope, header in reversed(list(zip(scopes, scopes[1:], headers, strict=False))):
         outer.close(scope, header)
         outer.flags |= scope.flags
