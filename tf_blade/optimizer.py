@@ -192,7 +192,9 @@ class _Work:
             if dump is not None:
                 nodes = graph.library[lookup.call.fallback]
                 dump.lookup(lookup.call, nodes, lookup.source)
-        work.patterns = apply_patterns(graph, types, served=region.served, first=first[2])
+        found = apply_patterns(graph, types, served=region.served, first=first[2])
+        work.patterns = found.applied
+        work.warnings += found.declined
         graph, work.loops = wrap_loops(graph, types, context)
         work.set_free = work.loops.replaced | context.set_free
         work.loops.left.update(wrap_complex(graph, types))

@@ -121,10 +121,14 @@ def test_what_differs_stays(tmp_path, why, function):
 @pytest.mark.usefixtures("registered")
 def test_a_match_stays_where_something_else_reads_what_is_computed_on_the_way(tmp_path):
     def function(self: Model, x):
-        product = tf.matmul(x, self.w)
+        product = tf.matmul(x, self.w, name="product")
         return {"y": tf.nn.gelu(product + self.b), "z": product}
 
-    assert places(optimized(tmp_path, function)) == []
+    model = optimized(tmp_path, function)
+    assert places(model) == []
+    (warning,) = model.report.warnings
+    assert "pattern 'dense_gelu' is not replaced" in warning
+    assert "'product:0' is read outside of it" in warning
 
 
 @pytest.fixture
@@ -155,7 +159,9 @@ def test_a_match_stays_where_its_replacement_would_wait_for_itself(tmp_path):
         total = x + y
         return {"a": total, "b": x * tf.exp(total)}
 
-    assert places(optimized(tmp_path, function), "pair") == []
+    model = optimized(tmp_path, function)
+    assert places(model, "pair") == []
+    assert "wait for each other by way of others" in model.report.warnings[0]
 
 
 @pytest.mark.usefixtures("registered")

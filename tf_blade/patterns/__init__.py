@@ -5,11 +5,12 @@ def dense_gelu(x, w, b):
     return tf.nn.gelu(x @ w + b)
 """
 
-from tf_blade.patterns.apply import AppliedPattern, apply_patterns
+from tf_blade.patterns.apply import AppliedPattern, AppliedPatterns, apply_patterns
 from tf_blade.patterns.registry import include_dir, register_pattern, unregister_pattern
 
 __all__ = [
     "AppliedPattern",
+    "AppliedPatterns",
     "apply_patterns",
     "include_dir",
     "register_pattern",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tf_blade.clustering import CostModel, Replacement, outline, replace_all
+from tf_blade.clustering import Cluster, CostModel, Replacement, outline, replace_all
 from tf_blade.clustering.clusters import one_cluster
 from tf_blade.clustering.region import look_at
 from tf_blade.graph.graph import Graph
 from tf_blade.graph.shapes import Types
-from tf_blade.patterns.match import find_matches
+from tf_blade.patterns.match import Match, find_matches
 from tf_blade.patterns.registry import registered_patterns
 
 
@@ -35,9 +35,17 @@ class AppliedPattern:
     executable_bytes: int
 
 
+@dataclass
+class AppliedPatterns:
+    """What became of a graph's matches. declined: a sentence for each that stays as it is."""
+
+    applied: list[AppliedPattern] = field(default_factory=list)
+    declined: list[str] = field(default_factory=list)
+
+
 def apply_patterns(
     graph: Graph, types: Types, *, served: Sequence[Collection[str]] = (), first: int = 0
-) -> list[AppliedPattern]:
+) -> AppliedPatterns:
     """Replaces what the registered patterns match, each match by a BladeCluster node.
 
     A match stays as it is if nodes outside of it read what it computes on the way, or if its
@@ -48,7 +56,7 @@ def apply_patterns(
       served: as for `find_clusters`.
       first: number of the first node.
     """
-    applied: list[AppliedPattern] = []
+    found = AppliedPatterns()
     for pattern in registered_patterns():
         matches = find_matches(graph, types, pattern)
         if not matches:
@@ -57,14 +65,18 @@ def apply_patterns(
         region = look_at(graph, types, lambda node: None, every, CostModel(), served)
         replacements: list[Replacement] = []
         for match in matches:
-            name = f"blade_pattern_{first + len(applied)}"
+            name = f"blade_pattern_{first + len(found.applied)}"
             cluster = one_cluster(region, match.members, name)
-            if cluster is None or set(cluster.outputs) != set(match.outputs):
+            reason = _refusal(cluster, match)
+            if cluster is None or reason:
+                found.declined.append(
+                    f"pattern '{pattern.name}' is not replaced at '{match.outputs[0]}': {reason}"
+                )
                 continue
             cluster = dataclasses.replace(cluster, outputs=match.outputs)
             outlined = outline(graph, types, cluster, inputs=match.args)
             replacements.append(Replacement(outlined, pattern.kernel.container))
-            applied.append(
+            found.applied.append(
                 AppliedPattern(
                     name,
                     pattern.name,
@@ -76,4 +88,11 @@ def apply_patterns(
                 )
             )
         replace_all(graph, replacements)
-    return applied
+    return found
+
+
+def _refusal(cluster: Cluster | None, match: Match) -> str:
+    if cluster is None:
+        return "its nodes wait for each other by way of others, or run in different places"
+    others = [ref for ref in cluster.outputs if ref not in match.outputs]
+    return f"'{others[0]}' is read outside of it" if others else ""
