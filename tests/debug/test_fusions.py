@@ -49,6 +49,8 @@ def test_the_table_has_a_row_for_each_kernel(three_dump):
     assert [c.name for c in clusters] == [f"blade_cluster_{i}" for i in range(3)]
     for cluster in clusters:
         assert all(kernel.name in text for kernel in cluster.kernels)
+        assert "dim 0 of %p0" in cluster.facts
+        assert all(line.strip() in text for line in cluster.facts.splitlines())
 
 
 def test_shapes_are_not_taken_for_markup():

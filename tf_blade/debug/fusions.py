@@ -16,6 +16,7 @@ from tf_blade.compiler.fuse.index import LoopVar
 from tf_blade.compiler.fuse.matrices import base
 from tf_blade.compiler.fuse.plan import Plan, plan
 from tf_blade.compiler.ir.dims import to_text
+from tf_blade.compiler.shape import Facts
 from tf_blade.dump.read import Dump
 from tf_blade.report_table import plain_table
 
@@ -46,16 +47,20 @@ class Fusion:
 
 @dataclass(frozen=True)
 class ClusterFusions:
-    """The kernels of one cluster, in the order in which they run."""
+    """The kernels of one cluster, in the order in which they run, and what is known of its dims."""
 
     name: str
     kernels: tuple[Fusion, ...]
+    facts: str = ""
 
 
 def read_fusions(dump: Dump) -> list[ClusterFusions]:
     """The plan of each cluster of a dump. Raises DumpError."""
     clusters = [c for c in dump.clusters.values() if not c.is_lookup]
-    return [ClusterFusions(c.name, fusions_of(plan(c.rewritten))) for c in clusters]
+    return [
+        ClusterFusions(c.name, fusions_of(plan(c.rewritten)), str(Facts(c.rewritten)))
+        for c in clusters
+    ]
 
 
 def fusions_of(found: Plan) -> tuple[Fusion, ...]:
@@ -111,6 +116,8 @@ def fusions_renderable(clusters: Sequence[ClusterFusions]) -> RenderableType:
         ]
         count = f"{len(rows)} kernel" + ("" if len(rows) == 1 else "s")
         parts.append(plain_table(f"{cluster.name}: {count}", _COLUMNS, rows))
+        if cluster.facts:
+            parts.append(Text(f"{cluster.facts}\n"))
     return Lines(*parts)
 
 

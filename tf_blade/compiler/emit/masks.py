@@ -9,15 +9,19 @@ from tf_blade.compiler.fuse.index import Affine, LoopVar, vars_of
 from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir.types import DType
 from tf_blade.compiler.schedule.kernel import Pass
+from tf_blade.compiler.shape import divisor
 
 _LANES = 8
+_MOST_LANES = 16  # of all instruction sets
 _TYPES = frozenset([DType.F32, DType.I32, DType.U32])
 
 
 def may_end_masked(v: LoopVar) -> bool:
-    """Whether whole vectors may leave something over. If not, the compiler sees that, too; very
-    short loops it unrolls."""
-    return not isinstance(v.extent, int) or (v.extent > _LANES and v.extent % _LANES != 0)
+    """Whether whole vectors may leave something over. If not, the compiler sees that, too, of a
+    number; very short loops it unrolls."""
+    if isinstance(v.extent, int):
+        return v.extent > _LANES and v.extent % _LANES != 0
+    return divisor(v.extent) % _MOST_LANES != 0
 
 
 def fills_lanes(p: Pass, v: LoopVar, tiled: Container[Scalar] = ()) -> bool:
