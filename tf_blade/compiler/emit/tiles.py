@@ -9,15 +9,17 @@ for (i64 i0_start = …; i0_start < i0_last; i0_start += 64) {
 from __future__ import annotations
 
 from tf_blade.compiler.emit import c
-from tf_blade.compiler.emit.nest import bounds_of, braced
+from tf_blade.compiler.emit.nest import bounds_of, braced, loop_header, print_store
 from tf_blade.compiler.emit.scope import KernelText, Scope
 from tf_blade.compiler.fuse.index import LoopVar, mul
 from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir.types import DType
-from tf_blade.compiler.schedule.kernel import Kernel, Store
+from tf_blade.compiler.schedule.kernel import Kernel, Pass, Store
 
 # Sides of a tile.
 TILE = 64
+# A tile of fewer iterations of either loop is thin.
+THIN = 8
 # Results of more bytes than this aren't in the second-level cache when they are written.
 FAR = 1 << 20
 
@@ -42,11 +44,31 @@ def print_tiles(kernel: Kernel, text: KernelText, around: Scope) -> list[tuple[s
         scope = scope.inner()
         loops.append((f"for (i64 {start} = {begin}; {start} < {end}; {start} += {TILE})", scope))
     scope.lines += stops
+    _print_thin(only, text, scope)
     for s in kernel.transposed:
         _copy(s, only.loops, text, scope, around)
     for store in only.stores:
         _prefetch(store, only.loops, text, scope)
     return loops
+
+
+def _print_thin(p: Pass, text: KernelText, scope: Scope) -> None:
+    """Tiles of a few rows or columns, as of a batch of one, aren't worth their copies."""
+    across, inner = p.loops
+    for few, many in ((inner, across), (across, inner)):
+        block = scope.inner(p.loops)
+        for store in p.stores:
+            print_store(store, text, block)
+        along = Scope()
+        if many is inner and not block.flags:
+            along.lines.append("#pragma omp simd")
+        along.close(block, loop_header(many, *tile_bounds(many)))
+        thin = Scope()
+        thin.close(along, loop_header(few, *tile_bounds(few)))
+        thin.lines.append("continue;")
+        start, stop = tile_bounds(few)
+        scope.close(thin, f"if ({stop} - {start} < {THIN})")
+        scope.flags |= block.flags
 
 
 def _prefetch(store: Store, loops: tuple[LoopVar, ...], text: KernelText, scope: Scope) -> None:
