@@ -26,14 +26,11 @@ def _parts(file: Path) -> dict[str, tuple[tuple[str, ...], str]]:
 def prelude(names: Iterable[str], own: Path | None = None) -> str:
     """The text of the named parts and of what they need, in the order of prelude.h.
 
-    own: a file of the same form whose parts take the place of those of prelude.h; all of it that
-      prelude.h hasn't is printed.
+    own: a file of the same form, whose parts come before those of prelude.h.
     """
-    general = _parts(_PRELUDE)
-    special = _parts(own) if own is not None else {}
-    parts = general | special
+    parts = _parts(_PRELUDE) | (_parts(own) if own is not None else {})
     wanted: set[str] = set()
-    todo = ["types", *names, *(name for name in special if name not in general)]
+    todo = ["types", *names]
     while todo:
         name = todo.pop()
         if name not in wanted:

@@ -23,6 +23,9 @@ from tf_blade.compiler.schedule.kernel import Kernel
 from tf_blade.errors import UnsupportedError
 
 _HERE = Path(__file__).parent
+# What is printed into every source.
+_DEVICE = ("lane_access", "reduce_block")
+_HOST = ("take_temp", "loop_launch", "row_launch", "start", "refused")
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ def emit_cuda(program: Program, plan: Plan) -> CudaSource:
     comment = f"{program.name}: generated from\n\n{program}"
     device = [
         "\n".join(c.comment(comment)),
-        prelude(source.functions, _HERE / "device.h").rstrip(),
+        prelude([*source.functions, *_DEVICE], _HERE / "device.h").rstrip(),
         *(data.replace(" const", " static __device__ const", 1) for data in source.data),
         *source.kernels,
     ]
@@ -58,7 +61,7 @@ def emit_cuda(program: Program, plan: Plan) -> CudaSource:
                 header("cuda/cuda_abi.h"),
                 f"#define ROW_VERSIONS {versions}",
                 "namespace {",
-                prelude([*functions, "take_temp"], _HERE / "launch.h").rstrip(),
+                prelude([*functions, *_HOST], _HERE / "launch.h").rstrip(),
                 *source.structs,
                 "}  // namespace",
             ]

@@ -15,7 +15,11 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
-#define INLINE static __device__ __forceinline__
+// The bits of halves.
+typedef unsigned short f16;
+typedef unsigned short bf16;
+#define INLINE static INLINE_MEMBER
+#define INLINE_MEMBER __device__ __forceinline__
 
 //@ bits:
 INLINE i32 bits_of(f32 x) { return __float_as_int(x); }
@@ -38,6 +42,9 @@ INLINE f32 min_f32(f32 a, f32 b) {
 
 //@ exp_f32:
 INLINE f32 exp_f32(f32 x) { return expf(x); }
+
+//@ exp_decay_f32:
+INLINE f32 exp_decay_f32(f32 x) { return expf(x); }
 
 //@ expm1_f32:
 INLINE f32 expm1_f32(f32 x) { return expm1f(x); }
