@@ -167,6 +167,6 @@ def _content(array: np.ndarray) -> bytes:
 
 
 def _dtype_name(dtype: np.dtype) -> str:
-    """The IR's name: f32, i64, bool; objects are strings."""
-    named = {"b": "bool", "O": "string"}
+    """The IR's name: f32, i64, bool; objects are strings, and numpy knows nothing of bf16."""
+    named = {"b": "bool", "O": "string", "V": "bf16"}
     return named.get(dtype.kind, f"{dtype.kind}{8 * dtype.itemsize}")
