@@ -94,13 +94,14 @@ typedef struct BladeConv {
 } BladeConv;
 
 // The discrete Fourier transform of rows of real numbers, or its inverse, divided by the length.
-// A spectrum is two planes [rows, length / 2 + 1]: the real and the imaginary parts.
+// A spectrum has two planes [rows, length / 2 + 1]: the real and the imaginary parts.
 typedef struct BladeFft {
   int dtype;  // BLADE_F32
   int inverse;
   BladeInt rows, length;
-  const void* x;  // [rows, length]; inverse: [2, rows, length / 2 + 1]
-  void* y;        // the other one
+  const void* x;          // [rows, length]; inverse: the real plane
+  const void* imaginary;  // inverse: the other plane
+  void* y;                // both planes, one after the other; inverse: [rows, length]
 } BladeFft;
 
 // What executables let the host count.

@@ -93,7 +93,7 @@ struct Rows {
   void Inverse(BladeInt begin, BladeInt rows, Complex* spectra) const {
     const size_t count = rows, length = fft.length, half = length / 2 + 1;
     const float* const real = static_cast<const float*>(fft.x) + begin * half;
-    const float* const imaginary = real + fft.rows * half;
+    const float* const imaginary = static_cast<const float*>(fft.imaginary) + begin * half;
     for (size_t i = 0; i < count * half; ++i) spectra[i] = {real[i], imaginary[i]};
     float* const y = static_cast<float*>(fft.y) + begin * length;
     ducc0::c2r(ducc0::cfmav<Complex>(spectra, {count, half}),

@@ -391,7 +391,9 @@ py::array Fft(const py::array& x_in, bool inverse, BladeInt length, int threads)
   std::vector<py::ssize_t> dims = {2, rows, length / 2 + 1};
   if (inverse) dims = {rows, length};
   py::array_t<float> y(dims);
-  const BladeFft fft = {BLADE_F32, inverse, rows, length, x.data(), y.mutable_data()};
+  const float* const data = static_cast<const float*>(x.data());
+  const BladeFft fft = {
+      BLADE_F32, inverse, rows, length, data, data + rows * (length / 2 + 1), y.mutable_data()};
   const GemmHost host = {ParallelForOnPool, PoolOf(threads), threads, nullptr};
   py::gil_scoped_release release;
   if (RunFft(fft, host) != BLADE_OK) throw std::runtime_error("no Fourier transforms here");

@@ -73,6 +73,7 @@ class Fft(ctypes.Structure):
         ("rows", c_int64),
         ("length", c_int64),
         ("x", c_void_p),
+        ("imaginary", c_void_p),
         ("y", c_void_p),
     ]
 
@@ -334,11 +335,12 @@ class Call:
         if f.rows == 0:
             return 0
         dtype = np.dtype(np.float32)
-        numbers, spectrum = (f.rows, f.length), (2, f.rows, f.length // 2 + 1)
-        x, y = (spectrum, numbers) if f.inverse else (numbers, spectrum)
-        options = {"length": f.length} if f.inverse else {}
-        kind = "irfft" if f.inverse else "rfft"
-        _array(f.y, dtype, *y)[...] = RULES[kind](_array(f.x, dtype, *x), **options)
+        numbers, plane = (f.rows, f.length), (f.rows, f.length // 2 + 1)
+        if f.inverse:
+            parts = (_array(address, dtype, *plane) for address in (f.x, f.imaginary))
+            _array(f.y, dtype, *numbers)[...] = RULES["irfft"](*parts, length=f.length)
+        else:
+            _array(f.y, dtype, 2, *plane)[...] = RULES["rfft"](_array(f.x, dtype, *numbers))
         return 0
 
 

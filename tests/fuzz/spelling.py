@@ -494,8 +494,7 @@ def _rfft(s: Speller, op: Op, x: Tensor) -> Tensor:
 
 
 @spell("irfft")
-def _irfft(s: Speller, op: Op, x: Tensor) -> Tensor:
-    real, imaginary = tf.unstack(x)
+def _irfft(s: Speller, op: Op, real: Tensor, imaginary: Tensor) -> Tensor:
     return tf.signal.irfft(tf.complex(real, imaginary), [op.attrs["length"]])
 
 

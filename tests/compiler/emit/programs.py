@@ -583,13 +583,13 @@ EXAMPLES = [
     ),
     Example(
         "fourier_transforms_of_what_is_computed",
-        "(%x: f32[a, b, 12], %y: f32[2, b, 4]) -> (%4, %7)",
+        "(%x: f32[a, b, 12], %y: f32[b, 4], %z: f32[b, 4]) -> (%4, %7)",
         """%0: f32[a, b, 12] = tanh(%x)
         %1: f32[2, a, b, 7] = rfft(%0)
         %2: f32[2, a, b, 7] = mul(%1, %1)
         %3: f32[a, b, 7] = reduce(%2, kind=sum, dims=[0])
         %4: f32[a, b, 7] = sqrt(%3)
-        %5: f32[b, 7] = irfft(%y, length=7)
+        %5: f32[b, 7] = irfft(%y, %z, length=7)
         %6: f32[b, 7] = mul(%5, %5)
         %7: f32[b, 7] = sub(%5, %6)""",
     ),

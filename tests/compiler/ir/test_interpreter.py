@@ -278,6 +278,8 @@ def test_fourier_transforms_give_real_and_imaginary_parts_and_back():
     x = np.array([1, 0, 0, 2], np.float32)
     spectrum = evaluate("f32[2, 3] = rfft(%a)", x)
     np.testing.assert_allclose(spectrum, [[3, 1, -1], [0, 2, 0]], atol=1e-7)
-    np.testing.assert_allclose(evaluate("f32[4] = irfft(%a, length=4)", spectrum), x, atol=1e-7)
+    np.testing.assert_allclose(
+        evaluate("f32[4] = irfft(%a, %b, length=4)", *spectrum), x, atol=1e-7
+    )
     odd = evaluate("f32[2, 2] = rfft(%a)", x[:3])
     np.testing.assert_allclose(odd, [[1, 1], [0, 0]], atol=1e-7)

@@ -203,12 +203,15 @@ def fourier(m: Maker) -> None:
     if x is None or m.shape(x)[-1] < 1:
         return
     fact, last = m.facts[x], int(m.shape(x)[-1])
-    if x.type.rank >= 2 and m.shape(x)[0] == 2 and m.flag():
+    if m.flag():
+        y = m.value(lambda v: v.type.dtype is DType.F32 and m.shape(v) == m.shape(x)) or x
         length = m.choose([2 * last - 1, max(2 * last - 2, 1)])
-        if length // 2 + 1 == last and m.fits((*m.shape(x)[1:-1], length)):
-            result = m.rounded(DType.F32, Fact(3 * fact.bound, 3 * fact.error, 60), 16)
+        if length // 2 + 1 == last and m.fits((*m.shape(x)[:-1], length)):
+            other = m.facts[y]
+            bound, error = max(fact.bound, other.bound), max(fact.error, other.error)
+            result = m.rounded(DType.F32, Fact(3 * bound, 3 * error, 60), 16)
             if m.legal(DType.F32, result):
-                m.keep(m.builder.irfft(x, length), result)
+                m.keep(m.builder.irfft(x, y, length), result)
         return
     if x.type.rank < 5 and m.fits((2, *m.shape(x)[:-1], last // 2 + 1)):
         result = m.rounded(DType.F32, Fact(last * fact.bound, last * fact.error, 60), 16)

@@ -16,7 +16,7 @@ def fft_call(printer: RunPrinter, step: Fft) -> list[str]:
     """Lines that transform all rows."""
     (root,) = step.group.roots
     assert root.op is not None
-    (x,) = root.op.operands
+    x, *imaginary = root.op.operands
     inverse = root.op.kind == "irfft"
     numbers = root if inverse else x
     *leading, length = numbers.type.shape
@@ -27,6 +27,7 @@ def fft_call(printer: RunPrinter, step: Fft) -> list[str]:
         "rows": printer.dim(product(leading)),
         "length": printer.dim(length),
         "x": printer.buffer(x),
+        "imaginary": printer.buffer(imaginary[0]) if imaginary else "nullptr",
         "y": f"{printer.names[root]}_ptr",
     }
     return [

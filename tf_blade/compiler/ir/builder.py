@@ -525,9 +525,9 @@ class Builder:
         """[…, n] -> [2, …, n / 2 + 1], n known; see ops.py."""
         return self.op("rfft", [value])
 
-    def irfft(self, value: Value, length: int) -> Value:
-        """[2, …, length / 2 + 1] -> […, length]; see ops.py."""
-        return self.op("irfft", [value], length=length)
+    def irfft(self, real: Value, imaginary: Value, length: int) -> Value:
+        """[…, length / 2 + 1] -> […, length]; see ops.py."""
+        return self.op("irfft", [real, imaginary], length=length)
 
     # -- finishing ------------------------------------------------------------------------
 

@@ -300,13 +300,13 @@ def _rfft(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
 
 
 def _irfft(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
-    """The inverse of rfft, for a result of `length`. Imaginary parts that those of real numbers
-    don't have are left out of account."""
-    source, length = operands[0].type, attrs["length"]
-    _require(source.dtype is DType.F32 and source.rank >= 2, f"irfft of {source}")
+    """operands: real parts, imaginary parts. The inverse of rfft, for a result of `length`.
+    Imaginary parts that those of real numbers don't have are left out of account."""
+    source, length = _same(operands, attrs), attrs["length"]
+    _require(source.dtype is DType.F32 and source.rank >= 1, f"irfft of {source}")
     _require(is_static(length) and length > 0, "the length must be a positive integer")
-    _require(source.shape[0] == 2 and source.shape[-1] == length // 2 + 1, f"irfft of {source}")
-    return TensorType(source.dtype, (*source.shape[1:-1], length))
+    _require(source.shape[-1] == length // 2 + 1, f"irfft of {source} to {length}")
+    return TensorType(source.dtype, (*source.shape[:-1], length))
 
 
 def _dynamic_update(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
@@ -385,7 +385,7 @@ OPS: dict[str, OpSpec] = {
     "dot_general": OpSpec(None, ("transpose_a", "transpose_b", "activation"), _dot_general),
     "conv": OpSpec(None, ("strides", "dilations", "low", "sizes", "groups", "activation"), _conv),
     "rfft": OpSpec(1, (), _rfft),
-    "irfft": OpSpec(1, ("length",), _irfft),
+    "irfft": OpSpec(2, ("length",), _irfft),
     "dynamic_update": OpSpec(3, (), _dynamic_update),
     "while": OpSpec(None, ("min_trips", "condition", "body"), _while),
     "carried": OpSpec(1, ("index",), _carried),

@@ -381,9 +381,9 @@ def _rfft(x: Array) -> Array:
     return np.stack([spectrum.real, spectrum.imag]).astype(x.dtype)
 
 
-def _irfft(x: Array, *, length: int) -> Array:
-    real, imaginary = x.astype(np.float64)
-    return np.fft.irfft(real + 1j * imaginary, length).astype(x.dtype)
+def _irfft(real: Array, imaginary: Array, *, length: int) -> Array:
+    spectrum = real.astype(np.float64) + 1j * imaginary.astype(np.float64)
+    return np.fft.irfft(spectrum, length).astype(real.dtype)
 
 
 def _finished(result: Array, bias: Array | None, activation: str) -> Array:

@@ -206,6 +206,5 @@ def rfft(b: Builder, x: Value, fft_length: Value) -> Complex:
 def irfft(b: Builder, x: Complex, fft_length: Value) -> Value:
     """The real numbers of which the first half of the transform is known."""
     length = _length(b, fft_length)
-    parts = [_cut(b, part, length // 2 + 1) for part in (x.real, x.imaginary)]
-    stacked = b.concatenate([b.reshape(part, (1, *b.shape(part))) for part in parts], 0)
-    return b.irfft(stacked, length)
+    real, imaginary = (_cut(b, part, length // 2 + 1) for part in (x.real, x.imaginary))
+    return b.irfft(real, imaginary, length)
