@@ -44,7 +44,7 @@ def wrap_complex(graph: Graph, types: Types) -> dict[str, str]:
             _wrap(graph, types, group)
         except UnsupportedError as error:
             left.update(dict.fromkeys(group, error.reason))
-    return left
+    return {name: reason for name, reason in left.items() if name in graph.nodes}
 
 
 def _groups(graph: Graph, types: Types) -> list[set[str]]:
@@ -65,10 +65,13 @@ def _wrap(graph: Graph, types: Types, group: set[str]) -> None:
     members = group | (_reached(graph, group, down=True) & _reached(graph, group, down=False))
     nodes = [node for node in graph.topological_order() if node.name in members]
     outputs = _read_outside(graph, members)
-    if any(graph.nodes[name].op == ARG for name in members) or any(
+    if any(node.op == ARG for node in nodes) or any(
         types[ref].dtype == tf.complex64 for ref in outputs
     ):
         raise UnsupportedError("complex numbers come in or go out")
+    for node in nodes:
+        if graph.is_stateful(node):
+            raise UnsupportedError(f"{node.op} between complex numbers is stateful")
     if not graph.is_function and any(ref.node in members for _, ref in graph.outputs):
         raise UnsupportedError("a result is fetched by name")
     function, arguments = _function(graph, types, nodes, outputs)

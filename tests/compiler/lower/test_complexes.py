@@ -151,9 +151,17 @@ def comes_back(x: Any) -> Any:
     return tf.abs(z * tf.complex(unique, 0.0))
 
 
+def asserted_between(x: Any) -> Any:
+    """An effect that waits for one node of complex numbers, and another one waits for it."""
+    z = transformed(x, 12)
+    with tf.control_dependencies([tf.debugging.assert_less(tf.abs(z), 1e9)]):
+        return tf.math.real(tf.identity(z) * 2.0)
+
+
 REFUSED: list[tuple[Callable[..., Any], str]] = [
     (goes_out, "complex numbers come in or go out"),
     (comes_back, "op Unique has no lowering"),
+    (asserted_between, "If between complex numbers is stateful"),
     (lambda x: tf.abs(tf.signal.fft(tf.complex(x, x))), "FFT of complex numbers has no lowering"),
     (lambda x: tf.abs(transformed(x, tf.shape(x)[0])), "fft_length must be constant"),
 ]
