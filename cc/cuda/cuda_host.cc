@@ -12,20 +12,12 @@ std::unique_ptr<CudaDevice> CudaDevice::Open(std::string* error) {
   std::unique_ptr<CudaDevice> opened(new CudaDevice(*driver));
   CuHandle context = nullptr;
   char name[256] = {};
-  int major = 0, minor = 0;
   CuResult result = driver->cuDeviceGet(&opened->device_, 0);
   if (result == 0) result = driver->cuDeviceGetName(name, sizeof(name) - 1, opened->device_);
-  if (result == 0) {
-    result = driver->cuDeviceGetAttribute(&major, kCuComputeCapabilityMajor, opened->device_);
-  }
-  if (result == 0) {
-    result = driver->cuDeviceGetAttribute(&minor, kCuComputeCapabilityMinor, opened->device_);
-  }
   if (result == 0) result = driver->cuDevicePrimaryCtxRetain(&context, opened->device_);
   if (result == 0) result = driver->cuCtxSetCurrent(context);
   if (result == 0) result = driver->cuStreamCreate(&opened->stream_, 0);
   opened->name_ = name;
-  opened->compute_capability_ = 10 * major + minor;
   *error = CudaError(*driver, result);
   return error->empty() ? std::move(opened) : nullptr;
 }

@@ -27,7 +27,6 @@ class CudaDevice {
   const CudaDriver& driver() const { return driver_; }
   CuHandle stream() const { return stream_; }
   const std::string& name() const { return name_; }
-  int compute_capability() const { return compute_capability_; }  // 90 for 9.0
 
  private:
   explicit CudaDevice(const CudaDriver& driver) : driver_(driver) {}
@@ -36,7 +35,6 @@ class CudaDevice {
   CuDevice device_ = 0;
   CuHandle stream_ = nullptr;
   std::string name_;
-  int compute_capability_ = 0;
 };
 
 // Memory of the device; grows, and keeps its address otherwise.

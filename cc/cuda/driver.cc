@@ -32,7 +32,6 @@ Opened Open() {
   BLADE_FIND(cuGetErrorString, "");
   BLADE_FIND(cuDeviceGet, "");
   BLADE_FIND(cuDeviceGetName, "");
-  BLADE_FIND(cuDeviceGetAttribute, "");
   BLADE_FIND(cuDevicePrimaryCtxRetain, "");
   BLADE_FIND(cuDevicePrimaryCtxRelease, "_v2");
   BLADE_FIND(cuCtxSetCurrent, "");

@@ -14,18 +14,12 @@ using CuDevice = int;
 using CuPointer = unsigned long long;
 using CuHandle = void*;
 
-enum : int {
-  kCuComputeCapabilityMajor = 75,
-  kCuComputeCapabilityMinor = 76,
-};
-
 // The driver's functions. Members have the names of cuda.h, without the suffixes of versions.
 struct CudaDriver {
   CuResult (*cuInit)(unsigned flags);
   CuResult (*cuGetErrorString)(CuResult error, const char** text);
   CuResult (*cuDeviceGet)(CuDevice* device, int ordinal);
   CuResult (*cuDeviceGetName)(char* name, int size, CuDevice device);
-  CuResult (*cuDeviceGetAttribute)(int* value, int attribute, CuDevice device);
   CuResult (*cuDevicePrimaryCtxRetain)(CuHandle* context, CuDevice device);
   CuResult (*cuDevicePrimaryCtxRelease)(CuDevice device);
   CuResult (*cuCtxSetCurrent)(CuHandle context);
