@@ -1,4 +1,4 @@
-// What CUDA kernels have in the place of parts of emit/prelude.h, and what only they need.
+// What CUDA kernels have in the place of parts of emit/prelude/, and what only they need.
 //
 // CUDA's math library is made for its processors. Errors of its f32 functions, in units of the last
 // place, as its programming guide states them: exp, expm1, log, log1p 1; tanh, erf, sin, cos, asin,
