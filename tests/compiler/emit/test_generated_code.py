@@ -242,6 +242,16 @@ def test_small_known_work_is_not_offered_to_threads():
     assert units == 64 * 64 and 0.5 < cycles < 50
 
 
+def test_short_rows_share_what_a_row_costs_besides_its_elements():
+    program, host = compiled()["softmax_of_long_rows"]
+    cycles = []
+    for width in (2, 16, 64):
+        host.run([np.ones((100, width), np.float32)], [v.type.dtype for v in program.results])
+        ((_, each),) = host.calls
+        cycles.append(each)
+    assert cycles[0] < 10 < cycles[1] < cycles[2]
+
+
 def test_a_full_reduction_is_shared_among_threads():
     program, host = compiled()["long_sums"]
     host.run([np.zeros(1_000_000, np.float32)], [v.type.dtype for v in program.results])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tf_blade.compiler.emit import c
-from tf_blade.compiler.emit.narrow import is_narrow_kernel, print_narrow, row_elements
+from tf_blade.compiler.emit.narrow import NARROW, is_narrow_kernel, print_narrow, row_elements
 from tf_blade.compiler.emit.nest import (
     Function,
     LongScratch,
@@ -197,6 +197,9 @@ def _cost(kernel: Kernel) -> list[tuple[float, Dim]]:
         if kernel.blocks:
             size = d.product([iterations(v, kernel.blocks) for v in p.loops])
         parts.append((each, size))
-        if not kernel.flat:
-            parts.append((10.0, 1))
-    return parts
+    # To begin and end a pass; rows that are done side by side share that.
+    ends = 0.0 if kernel.flat else 10.0 * len(kernel.passes)
+    columns = row_elements(kernel)
+    if columns is not None and is_narrow_kernel(kernel):
+        return [*parts, (ends / NARROW, d.smaller(columns, NARROW)), (1.0, 1)]
+    return [*parts, (ends, 1)]

@@ -40,7 +40,7 @@ ROWS = 64
 # All tiles stay in the first-level cache.
 _MOST_TILES = 8
 # What an element that isn't reduced must cost.
-_DEAR = 20.0
+_DEAR = 12.0
 
 
 def is_narrow_kernel(kernel: Kernel) -> bool:
