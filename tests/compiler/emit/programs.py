@@ -471,6 +471,19 @@ EXAMPLES = [
         sizes=(("a", (1, 3)), ("b", (1, 70)), ("c", (1, 2)), ("d", (9, 16, 17, 40))),
     ),
     Example(
+        "softmax_over_two_dims",
+        "(%x: f32[a, 16, b, 17]) -> (%8)",
+        """%0: f32[a, b] = reduce(%x, kind=max, dims=[1, 3])
+        %2: f32[a, 16, b, 17] = broadcast_in_dim(%0, shape=[a, 16, b, 17], dims=[0, 2])
+        %3: f32[a, 16, b, 17] = sub(%x, %2)
+        %4: f32[a, 16, b, 17] = exp(%3)
+        %5: f32[a, b] = reduce(%4, kind=sum, dims=[1, 3])
+        %7: f32[a, 16, b, 17] = broadcast_in_dim(%5, shape=[a, 16, b, 17], dims=[0, 2])
+        %8: f32[a, 16, b, 17] = div(%4, %7)""",
+        sizes=(("a", (1, 2)), ("b", (1, 3))),
+        runs=3,
+    ),
+    Example(
         "layer_norm_of_a_residual",
         "(%x: f32[a, b, 24], %y: f32[a, b, 24], %g: f32[24], %h: f32[24]) -> (%18, %0)",
         """%0: f32[a, b, 24] = add(%x, %y)

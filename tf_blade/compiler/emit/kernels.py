@@ -22,7 +22,7 @@ from tf_blade.compiler.emit.scope import KernelText, Scope
 from tf_blade.compiler.emit.tiles import print_tiles, tile_bounds
 from tf_blade.compiler.emit.vector_loop import VectorLoop, accumulators_of, print_statements
 from tf_blade.compiler.fuse import cost
-from tf_blade.compiler.fuse.index import mul
+from tf_blade.compiler.fuse.index import add, mul
 from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
@@ -62,15 +62,20 @@ def _declare_scratch(
         if value in long:
             top.lines.append(f"alignas(64) {kind} {name}_stack[{long[value][0]}];")
         else:
-            top.lines.append(f"alignas(64) {kind} {name}[{max(int(_padded(count)), 1)}];")
+            top.lines.append(f"alignas(64) {kind} {name}[{max(int(_padded(kernel, count)), 1)}];")
     return {
-        v: LongScratch(units, _padded(count), capacity) for v, (capacity, count) in long.items()
+        v: LongScratch(units, _padded(kernel, count), capacity)
+        for v, (capacity, count) in long.items()
     }
 
 
-def _padded(count: Dim) -> Dim:
-    """Room for whole vectors."""
-    return mul(d.ceil_div(count, WIDEST_VECTOR), WIDEST_VECTOR)
+def _padded(kernel: Kernel, count: Dim) -> Dim:
+    """Room for `count` elements that are written in whole vectors. Where passes have loops in
+    loops, the last vector may begin anywhere."""
+    vectors = d.ceil_div(count, WIDEST_VECTOR)
+    if any(len(p.loops) > 1 for p in kernel.passes):
+        vectors = add(vectors, 1)
+    return mul(vectors, WIDEST_VECTOR)
 
 
 def _print_rows_of_any_width(kernel: Kernel, text: KernelText, top: Scope) -> None:
@@ -91,7 +96,7 @@ def _print_rows(kernel: Kernel, text: KernelText, top: Scope) -> None:
         top.lines.append("const i64 unit = 0;")
     for value, (capacity, count) in long.items():
         name, kind = text.scratch[value], c.type_name(value.type.dtype)
-        size = text.dim(_padded(count))
+        size = text.dim(_padded(kernel, count))
         text.buffers[value] = True
         text.scratch.pop(value)
         place = f"{text.pointer(value, written=True)} + unit * {size}"
@@ -110,7 +115,8 @@ def _long_scratch(kernel: Kernel) -> dict[Value, tuple[int, Dim]]:
     found: dict[Value, tuple[int, Dim]] = {}
     for value, count in kernel.scratch.items():
         capacity = each // value.type.dtype.size // WIDEST_VECTOR * WIDEST_VECTOR
-        if not (isinstance(count, int) and count <= capacity):
+        size = _padded(kernel, count)
+        if not (isinstance(size, int) and size <= capacity):
             found[value] = (capacity, count)
     return found
 
