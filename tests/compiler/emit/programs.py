@@ -350,6 +350,13 @@ EXAMPLES = [
         runs=4,
     ),
     Example(
+        "sums_of_a_few_rows",
+        "(%x: f32[3, a]) -> (%0)",
+        "%0: f32[3] = reduce(%x, kind=sum, dims=[1])",
+        sizes=(("a", (1, 7, 16, 17, 40_000)),),
+        runs=4,
+    ),
+    Example(
         "long_column_sums",
         "(%x: f32[a, 5]) -> (%0, %1)",
         """%0: f32[5] = reduce(%x, kind=sum, dims=[0])

@@ -51,7 +51,9 @@ def is_narrow_kernel(kernel: Kernel) -> bool:
         return False
     scalars = _all_scalars(kernel)
     dear = kernel.group.kind == "loop" and cost.of_scalars(scalars) >= _DEAR
-    if kernel.transposed or not (dear or kernel.group.kind == "row_reduce"):
+    # A reduction in blocks is of long rows.
+    reduces = kernel.group.kind == "row_reduce" and not kernel.blocks
+    if kernel.transposed or not (dear or reduces):
         return False
     if any(may_refuse(s) or (s.kind == "index" and s.vars & rows) for s in scalars):
         return False
