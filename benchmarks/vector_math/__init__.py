@@ -76,9 +76,10 @@ def _worst(kind: str, target: str, every: int) -> dict[str, Any]:
 
 def _blocks(kind: str, every: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     random = np.random.default_rng(0)
+    steps = np.arange(_BLOCK, dtype=np.uint32) * np.uint32(every)
     for first in range(0, _ALL, _BLOCK * every):
-        bits = np.arange(first, min(first + _BLOCK * every, _ALL), every, dtype=np.int64)
-        x = bits.astype(np.uint32).view(np.float32)
+        count = min(_BLOCK, -(-(_ALL - first) // every))
+        x = (steps[:count] + np.uint32(first)).view(np.float32)
         if kind in BINARY:
             x, y = random.integers(0, _ALL, (2, x.size)).astype(np.uint32).view(np.float32)
             half = random.random(x.size) < 0.5  # sizes that go together are rare among all
