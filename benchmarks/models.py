@@ -26,7 +26,8 @@ definition and only its original is timed.
                         functions inlined, constants folded and not counted, loop bodies counted
                         once; a model that came out unchanged has none inside
   min_cluster_time      the smallest share of the time of all kernels that compiled code has in an
-                        optimised model, at any size, as TensorFlow's executor tells it
+                        optimised model, at any size, as TensorFlow's executor tells it; none in one
+                        that came out unchanged
   max_optimize_seconds  longest `optimize` call
 With --peers xla,ort,openvino (peers.py; packages: requirements-peers.txt) also, for each peer:
   geomean_vs_PEER       geometric mean of the speed-up against it, over the models it runs rightly
@@ -128,7 +129,9 @@ def summarize(rows: list[dict[str, Any]], rivals: Sequence[str] = ()) -> dict[st
         "min_speedup": min(speedups, default=float("nan")),
         "geomean_speedup": harness.geometric_mean(speedups),
         "clustered_share": clustered / nodes if nodes else 0.0,
-        "min_cluster_time": min((row.get("cluster_time", 0.0) for row in rows), default=0.0),
+        "min_cluster_time": min(
+            (row.get("cluster_time", 0.0) for row in rows if "speedup" in row), default=0.0
+        ),
         "max_optimize_seconds": max(
             (row.get("optimize_seconds", 0.0) for row in rows), default=0.0
         ),

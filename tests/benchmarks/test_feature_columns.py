@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import feature_columns
+from benchmarks import feature_columns, native
 from benchmarks.__main__ import main
 from benchmarks.columns import client, feeds, measure, model, subjects, variants
 from benchmarks.columns.client import Block, Clients, Gather
@@ -187,7 +187,7 @@ def test_failing_call_gives_tensorflows_words(counting):
 
 def test_missing_compiler_is_named(monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(client.shutil, "which", lambda name: None)
+    monkeypatch.setattr(native.shutil, "which", lambda name: None)
     with pytest.raises(RuntimeError, match=r"g\+\+"):
         client._library.__wrapped__()
 
