@@ -48,13 +48,11 @@ class WrappedLoops:
 
     Attributes:
       left: reasons of those that stay as they are, by node.
-      functions: names of new functions in the library.
       replaced: functions that the loops called before.
       calls: the node that stands for each of the others, by the loop's name.
     """
 
     left: dict[str, str] = field(default_factory=dict)
-    functions: list[str] = field(default_factory=list)
     replaced: set[str] = field(default_factory=set)
     calls: dict[str, str] = field(default_factory=dict)
 
@@ -85,7 +83,6 @@ def wrap_loops(
             found.left[node.name] = getattr(error, "reason", str(error))
             continue
         found.calls[node.name] = wrapper.put_in_place()
-        found.functions += wrapper.functions
         found.replaced |= {node.attrs[key].func.name for key in ("cond", "body")}
     if found.replaced:
         graph = prune(drop_controls(graph, context), context)

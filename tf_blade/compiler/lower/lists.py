@@ -69,7 +69,7 @@ def reserve(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     shape = _Shape.of(b, scope.tensor(node.inputs[0]))
     length = _known_dim(b, scope.tensor(node.inputs[1]))
     b.require_le(0, length, "the length of a list")
-    made = TensorList(_dtype(b, node), length, shape.dims, None, from_tensor=False)
+    made = TensorList(_dtype(b, node), length, shape.dims, None)
     # An empty list says what its elements are when it has grown.
     if length != 0 and shape.dims is not None and None not in shape.dims:
         element = tuple(n for n in shape.dims if n is not None)
@@ -86,7 +86,7 @@ def from_tensor(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item
     shape = _Shape.of(b, scope.tensor(node.inputs[1]))
     shape.require(b, b.shape(array)[1:])
     length, *element = b.shape(array)
-    return [TensorList(array.type.dtype, length, tuple(element), array, from_tensor=True)]
+    return [TensorList(array.type.dtype, length, tuple(element), array)]
 
 
 @structured("TensorListGetItem")
@@ -134,7 +134,7 @@ def scatter(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
         b.require_le(1, b.shape(rows)[0], "an element gives the others their shape")
         array = b.splat(0, target.dtype, (target.length, *b.shape(rows)[1:]))
     made = b.scatter(array, _inside(b, indices, target.length), rows, "set")
-    return [replace(target, array=made, from_tensor=False)]
+    return [replace(target, array=made)]
 
 
 @structured("TensorListSetItem")
@@ -151,7 +151,7 @@ def set_item(b: Builder, node: Node, scope: Scope, lower: Lower) -> list[Item]:
     if target.array.type.rank != item.type.rank + 1:
         raise UnsupportedError("an element of another rank than its list", b.source)
     array = b.dynamic_update(target.array, index, item)
-    return [replace(target, array=array, from_tensor=False)]
+    return [replace(target, array=array)]
 
 
 @structured("TensorListStack")

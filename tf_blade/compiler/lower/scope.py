@@ -20,16 +20,14 @@ class TensorList:
 
     element: what TensorFlow knows of the elements' shape; where it isn't all, an unset element has
       none. array: the elements [length, *element]; None until their shape is known.
-    from_tensor: every element was set. grown_at: where the one write of an iteration is that may
-      have made the list longer. grows: it is as long as it will be in the end, while a loop that
-      makes it longer runs.
+    grown_at: where the one write of an iteration is that may have made the list longer.
+    grows: it is as long as it will be in the end, while a loop that makes it longer runs.
     """
 
     dtype: DType
     length: Dim
     element: tuple[Dim | None, ...] | None
     array: Value | None
-    from_tensor: bool
     grown_at: Value | None = None
     grows: bool = False
 
