@@ -19,12 +19,12 @@ import pytest
 import tf_blade
 from benchmarks.job_folder import JobFolder, Outcome, Tensor
 from examples.census import data, model
-from tests.compiler.emit.programs import EXAMPLES, Example
+from tests.compiler.emit.jobs import add_runs
+from tests.compiler.emit.programs import EXAMPLES
 from tf_blade import machine
 from tf_blade.child import Child
 from tf_blade.compiler import compile_program
 from tf_blade.compiler.build import build, find_compiler
-from tf_blade.compiler.ir.interpreter import run as interpret
 from tf_blade.debug.alone import AloneCluster, AloneLookup
 from tf_blade.dump import layout
 from tf_blade.dump.read import read_dump
@@ -81,22 +81,6 @@ def runner() -> tuple[str, ...]:
 def wrong(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
     assert {o.details["isa"] for o in outcomes} == {"aarch64"}
     return [(o.name, o.message) for o in outcomes if o.message]
-
-
-def add_runs(folder: JobFolder, example: Example, executable: bytes) -> None:
-    program = example.program()
-    rng = np.random.default_rng(len(example.name))
-    for _ in range(example.runs):
-        inputs = example.inputs(program, rng)
-        # Rounding errors of sums are relative to what was summed up, here about 1 each.
-        size = max((x.size for x in inputs), default=1)
-        folder.add(
-            example.name,
-            executable,
-            [Tensor(x) for x in inputs],
-            [Tensor(y) for y in interpret(program, inputs)],
-            absolute=2e-6 * max(size, 1) ** 0.5,
-        )
 
 
 def test_every_kind_of_kernel_computes_what_the_interpreter_computes(tmp_path):

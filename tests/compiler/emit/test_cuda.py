@@ -15,12 +15,12 @@ from benchmarks.cuda.prepare import build_runner
 from benchmarks.job_folder import JobFolder, Tensor
 from tests.compiler import ctypes_host
 from tests.compiler.batch import compile_batch
+from tests.compiler.emit.jobs import add_runs
 from tests.compiler.emit.programs import EXAMPLES, Example
 from tf_blade.compiler.build import build, find_compiler
 from tf_blade.compiler.build.nvcc import build_image, find_nvcc
 from tf_blade.compiler.emit.cuda import CudaSource, emit_cuda
 from tf_blade.compiler.fuse import plan
-from tf_blade.compiler.ir.interpreter import run as interpret
 from tf_blade.compiler.ir.parser import parse
 from tf_blade.errors import CompileError, CompilerNotFoundError, UnsupportedError
 
@@ -230,20 +230,7 @@ def fill(folder: JobFolder) -> None:
     """Adds runs of all examples."""
     hosts = executables([emitted(e) for e in COMPILED])
     for example, host, image in zip(COMPILED, hosts, images(), strict=True):
-        program = example.program()
-        rng = np.random.default_rng(len(example.name))
-        for _ in range(example.runs):
-            inputs = example.inputs(program, rng)
-            # Rounding errors of sums are relative to what was summed up, here about 1 each.
-            size = max((x.size for x in inputs), default=1)
-            folder.add(
-                example.name,
-                host,
-                [Tensor(x) for x in inputs],
-                [Tensor(y) for y in interpret(program, inputs)],
-                image=image,
-                absolute=2e-6 * max(size, 1) ** 0.5,
-            )
+        add_runs(folder, example, host, image)
 
 
 def test_nvcc_compiles_every_form_of_kernel_for_two_generations_of_gpus():

@@ -132,13 +132,7 @@ def _call(
     """Calls the printed function `kernel` for the step `name`."""
     if function.units == 0:
         return []
-    lines: list[str] = []
-    for (op, reason, extent), size in function.text.takes.items():
-        if not (isinstance(extent, int) and extent > 0):
-            refusal = printer.refusal(f"{op}: {reason}")
-            lines.append(
-                f"if ({printer.dim(extent)} == 0 && {printer.dim(size)} > 0) return {refusal};"
-            )
+    lines = refuse_empty_takes(printer, function.text)
     values = ", ".join("&refused" if f == "refused" else f for _, f in fields)
     lines.append(f"const {kernel}_args {name}_values = {{{values}}};")
     units = printer.dim(function.units)
@@ -154,6 +148,18 @@ def _call(
         ]
     if function.text.flags:
         lines.append("if (refused != 0) return refused;")
+    return lines
+
+
+def refuse_empty_takes(printer: RunPrinter, text: KernelText) -> list[str]:
+    """Lines that refuse the run where a gather would read from nothing."""
+    lines: list[str] = []
+    for (op, reason, extent), size in text.takes.items():
+        if not (isinstance(extent, int) and extent > 0):
+            refusal = printer.refusal(f"{op}: {reason}")
+            lines.append(
+                f"if ({printer.dim(extent)} == 0 && {printer.dim(size)} > 0) return {refusal};"
+            )
     return lines
 
 

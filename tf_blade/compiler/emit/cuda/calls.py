@@ -8,7 +8,13 @@ from tf_blade.compiler.emit.cuda.function import DeviceFunction
 from tf_blade.compiler.emit.cuda.lanes import NARROW, WIDE
 from tf_blade.compiler.emit.cuda.loops import loop_function
 from tf_blade.compiler.emit.cuda.rows import KEPT_VERSIONS, row_function
-from tf_blade.compiler.emit.kernel_calls import Fields, KernelStep, argument_struct, place_kernel
+from tf_blade.compiler.emit.kernel_calls import (
+    Fields,
+    KernelStep,
+    argument_struct,
+    place_kernel,
+    refuse_empty_takes,
+)
 from tf_blade.compiler.emit.nest import Function
 from tf_blade.compiler.emit.scope import KernelText
 from tf_blade.compiler.schedule.kernel import Kernel
@@ -131,13 +137,7 @@ def _launch(
     *,
     rows: bool,
 ) -> list[str]:
-    lines: list[str] = []
-    for (op, reason, extent), size in function.text.takes.items():
-        if not (isinstance(extent, int) and extent > 0):
-            refusal = printer.refusal(f"{op}: {reason}")
-            lines.append(
-                f"if ({printer.dim(extent)} == 0 && {printer.dim(size)} > 0) return {refusal};"
-            )
+    lines = refuse_empty_takes(printer, function.text)
     values = ", ".join("refused_place(host)" if f == "refused" else f for _, f in fields)
     lines.append(f"const {kernel}_args {name}_values = {{{values}}};")
     units, width = printer.dim(function.units), printer.dim(function.width)
