@@ -10,7 +10,9 @@
 #include "conv/conv.h"
 #include "fft/fft.h"
 #include "gemm/gemm.h"
+#include "huge_pages.h"
 #include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/platform/env.h"
 #include "thread_pool.h"
 
 namespace blade {
@@ -109,7 +111,24 @@ bool OpCall::TakeVariables(int count) {
     }
     if (!values_.back().IsInitialized()) return false;
   }
+  MoveTables();
   return true;
+}
+
+void OpCall::MoveTables() const {
+  if (history_->moving_tables.load(std::memory_order_relaxed) || HugePageSize() == 0) return;
+  if (history_->moving_tables.exchange(true)) return;
+  std::vector<Tensor> tables;
+  for (const Tensor& value : values_) {
+    if (value.TotalBytes() >= HugePageSize()) tables.push_back(value);
+  }
+  if (tables.empty()) return;
+  // Each is held while it is moved: a variable that is assigned meanwhile gets a buffer of its own.
+  ctx_->env()->SchedClosure([tables = std::move(tables)]() mutable {
+    for (; !tables.empty(); tables.pop_back()) {
+      MoveToHugePages(tables.back().data(), tables.back().TotalBytes());
+    }
+  });
 }
 
 int OpCall::TakeInputs() {

@@ -28,10 +28,11 @@ struct CallProducts {
 };
 
 // What one kernel's calls tell those that follow: whether to ask other threads for help at once,
-// before the first loop is reached. Thread-safe.
+// before the first loop is reached, and whether its tables were taken care of. Thread-safe.
 struct CallHistory {
   std::atomic<int64_t> size{-1};  // of the last call with parallel loops, as OpCall::Size; or -1
   std::atomic<int> helpers{0};    // that it asked for
+  std::atomic<bool> moving_tables{false};  // to huge pages, or moved
 };
 
 // The inputs as the ABI has them, and the host's functions. Lives as long as one Compute.
@@ -68,6 +69,8 @@ class OpCall {
   int TakeInputs();
   // Holds the values of all variables among the inputs. False if one has none.
   bool TakeVariables(int count);
+  // Has the tables of the first call moved to huge pages, by a thread that nobody waits for.
+  void MoveTables() const;
   int Finish(int status);
 
   void* AllocateOutput(int index, int rank, const BladeInt* dims);
