@@ -51,10 +51,10 @@ def original(words, ids, splits, first, second, *_):
 class Columns:
     """Calls of the op with two variables."""
 
-    def __init__(self, name: str, text: str | None = None) -> None:
+    def __init__(self, name: str, text: str | None = None, rows: int = 7) -> None:
         rng = np.random.default_rng(0)
         self.first = tf.Variable(rng.normal(size=(5, DIM)).astype(np.float32))
-        self.second = tf.Variable(rng.normal(size=(7, DIM)).astype(np.float32))
+        self.second = tf.Variable(rng.normal(size=(rows, DIM)).astype(np.float32))
 
         @tf.function(
             input_signature=[
@@ -94,11 +94,11 @@ class Columns:
         return original(*inputs, self.first, self.second)
 
 
-def inputs(batch: int, seed: int = 0) -> list[tf.Tensor]:
+def inputs(batch: int, seed: int = 0, rows: int = 7) -> list[tf.Tensor]:
     rng = np.random.default_rng(seed)
     words = rng.choice(np.array([b"", b"a", b"\xff\x00", b"b" * 60], object), (batch, 2))
     lengths = rng.integers(0, 4, batch)
-    ids = rng.integers(0, 7, lengths.sum())
+    ids = rng.integers(0, rows, lengths.sum())
     splits = np.concatenate([[0], np.cumsum(lengths)])
     return [tf.constant(words.tolist()), tf.constant(ids, tf.int64), tf.constant(splits, tf.int64)]
 
@@ -120,6 +120,20 @@ def test_an_assigned_variable_is_seen(cluster):
     model.second.scatter_update(tf.IndexedSlices([[9.0] * DIM], [3]))
     np.testing.assert_allclose(model.call(*given), model.expected(*given), rtol=1e-6, atol=1e-6)
     assert counts(cluster).launches == 2
+
+
+def test_a_large_table_is_read_and_assigned_while_it_moves_to_huge_pages(cluster):
+    rows = 2_000_000
+    model = Columns(cluster, rows=rows)
+    for seed in range(20):
+        given = inputs(300, seed, rows)
+        expected = model.expected(*given)
+        np.testing.assert_allclose(model.call(*given), expected, rtol=1e-6, atol=1e-6)
+        if seed % 4 == 0:
+            model.second.scatter_update(tf.IndexedSlices([[float(seed)] * DIM], [seed]))
+        elif seed == 10:
+            model.second.assign(-model.second)
+    assert counts(cluster).launches == 20
 
 
 def test_an_error_is_tensorflow_s_own_with_the_column_s_name(cluster):
