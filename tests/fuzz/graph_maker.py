@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests.compiler.random_programs.maker import DTYPES, Fact, Maker, param_data
 from tf_blade.compiler.ir.dims import Dim, Shape, evaluate, is_static
-from tf_blade.compiler.ir.program import Op, Value
+from tf_blade.compiler.ir.program import ComputedSize, Op, Value
 from tf_blade.compiler.ir.types import DType
 
 # Vectors of any width need dims beyond 16, and remainders.
@@ -184,7 +184,10 @@ class GraphMaker(Maker):
             dim = self.builder.canonical(attr)
         if not isinstance(dim, sympy.Expr):
             return set()
-        return {program.params[program.symbols[s].param] for s in dim.free_symbols}
+        sources = (program.symbols[s] for s in dim.free_symbols)
+        return {
+            s.value if isinstance(s, ComputedSize) else program.params[s.param] for s in sources
+        }
 
     @property
     def nested(self) -> bool:

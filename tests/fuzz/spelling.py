@@ -19,7 +19,7 @@ import tensorflow as tf
 from tests.fuzz.graph_maker import Block, Call, GraphMaker
 from tf_blade.compiler.ir.dims import FUNCTIONS, Dim, Shape
 from tf_blade.compiler.ir.ops import BINARY
-from tf_blade.compiler.ir.program import InputDim, Op, Value
+from tf_blade.compiler.ir.program import ComputedSize, InputDim, Op, Value
 
 Tensor = Any
 SPELLINGS: dict[str, Callable[..., Tensor]] = {}
@@ -91,6 +91,8 @@ class Speller:
             return int(dim)
         if dim.is_Symbol:
             source = self.m.builder.program.symbols[dim]
+            if isinstance(source, ComputedSize):
+                return tf.cast(self.tensors[source.value], tf.int32)
             tensor = self.tensors[self.m.builder.program.params[source.param]]
             return tf.shape(tensor)[source.axis] if isinstance(source, InputDim) else tensor[0]
         arguments = [self.dim(a) for a in dim.args]

@@ -11,6 +11,7 @@ from tests.compiler.cases import (
     cells,
     convolutions,
     elementwise,
+    filters,
     fused,
     gradients,
     halves,
@@ -39,6 +40,7 @@ _FAMILIES = (
     gradients,
     fused,
     cells,
+    filters,
 )
 _FULL = [case for family in _FAMILIES for case in family.cases()]
 _ALL = [*_FULL, *halves.cases(_FULL)]

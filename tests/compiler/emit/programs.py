@@ -538,6 +538,64 @@ EXAMPLES = [
         %3: i32[b, a, 9] = top_k(%t, k=9)
         %4: i32[c, 1] = top_k(%n, k=1)""",
     ),
+    # -- sizes that depend on data --------------------------------------------------------
+    Example(
+        "filter",
+        "(%x: f32[a, b], %y: f32[a]) -> (%6, %8, %9)",
+        """symbol n = size(%3, a)
+        %0: f32[a] = exp(%y)
+        %1: bool[a] = compare(%y, %0, direction=LT)
+        %2: i64[a] = convert(%1, dtype=i64)
+        %3: i64[] = reduce(%2, kind=sum, dims=[0])
+        %4: i64[n] = positions(%1, shape=[n])
+        %5: f32[n, b] = gather(%x, %4, axis=0, batch_dims=0)
+        %6: f32[n, b] = exp(%5)
+        %7: f32[n] = reduce(%6, kind=sum, dims=[1])
+        %8: f32[] = reduce(%7, kind=max, dims=[0])
+        %9: i64[2] = shape_value(dtype=i64, shape=[2], elements=[n, 2*n])""",
+    ),
+    Example(
+        "unique",
+        "(%x: i32[a], %w: f32[a]) -> (%5, %8)",
+        """symbol n = size(%3, a)
+        require n <= 4 "few different numbers"
+        %0: i32[a] = first_equal(%x)
+        %1: i32[a] = iota(dtype=i32, shape=[a], dim=0)
+        %2: bool[a] = compare(%0, %1, direction=EQ)
+        %c: i64[a] = convert(%2, dtype=i64)
+        %3: i64[] = reduce(%c, kind=sum, dims=[0])
+        %4: i64[n] = positions(%2, shape=[n])
+        %5: i32[n] = gather(%x, %4, axis=0, batch_dims=0)
+        %6: i64[a] = scan(%c, kind=sum, dim=0, exclusive=true, reverse=false)
+        %7: i64[a] = gather(%6, %0, axis=0, batch_dims=0)
+        %z: f32[] = constant(value=0.0)
+        %zs: f32[n] = broadcast_in_dim(%z, shape=[n], dims=[])
+        %8: f32[n] = scatter(%zs, %7, %w, kind=sum)""",
+    ),
+    Example(
+        "halved_until_small",
+        "(%x: f32[a], %m: bool[a], %k: i32[]) -> (%5)",
+        """symbol n = size(%1, a)
+        %0: i64[a] = convert(%m, dtype=i64)
+        %1: i64[] = reduce(%0, kind=sum, dims=[0])
+        %2: i64[n] = positions(%m, shape=[n])
+        %3: f32[n] = gather(%x, %2, axis=0, batch_dims=0)
+        %4: i64[] = while(%k, %3, min_trips=0)
+        program condition(%p0: i32[], %p1: f32[n]) -> (%1) {
+          %0: i32[] = constant(value=0)
+          %1: bool[] = compare(%p0, %0, direction=GT)
+        }
+        program body(%p0: i32[], %p1: f32[n]) -> (%1, %6) {
+          %0: i32[] = constant(value=-1)
+          %1: i32[] = add(%p0, %0)
+          %2: f32[] = reduce(%p1, kind=max, dims=[0])
+          %3: f32[n] = broadcast_in_dim(%2, shape=[n], dims=[])
+          %4: f32[n] = sub(%p1, %3)
+          %5: f32[n] = reverse(%4, dims=[0])
+          %6: f32[n] = exp(%5)
+        }
+        %5: f32[n] = carried(%4, index=1)""",
+    ),
     # -- scatters -------------------------------------------------------------------------
     Example(
         "scatters",

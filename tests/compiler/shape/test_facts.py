@@ -15,6 +15,7 @@ from tf_blade.compiler.ir.dims import (
     floor_div,
     floor_mod,
 )
+from tf_blade.compiler.ir.parser import parse
 from tf_blade.compiler.ir.program import Constraint, InputDim, InputElement, Program, Value
 from tf_blade.compiler.ir.types import DType, TensorType
 from tf_blade.compiler.shape import Bounds, Facts, divisor
@@ -136,6 +137,22 @@ def test_what_is_said_holds_for_random_numbers():
             assert number == 0 if multiple == 0 else number % multiple == 0, (dim, values)
             assert bounds.low is None or bounds.low <= number, (dim, values)
             assert bounds.high is None or number <= bounds.high, (dim, values)
+
+
+def test_a_computed_size_is_bounded():
+    program = parse(
+        """program p(%x: bool[6]) -> (%2) {
+          symbol n = size(%1, 6)
+          %0: i64[6] = convert(%x, dtype=i64)
+          %1: i64[] = reduce(%0, kind=sum, dims=[0])
+          %2: i64[n] = positions(%x, shape=[n])
+        }"""
+    )
+    (n,) = program.symbols
+    known = Facts(program)
+    assert known.bounds(n) == Bounds(0, 6)
+    assert known.bounds(2 * n + 1) == Bounds(1, 13)
+    assert str(known) == "0 <= n <= 6: what %1 is, at most 6"
 
 
 def test_the_text_tells_all():

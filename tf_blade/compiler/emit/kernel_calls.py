@@ -81,8 +81,8 @@ def place_kernel(
     for value in text.data:
         printer.constant(value)
     for value, scratch in function.long_scratch.items():
-        bytes_ = printer.dim(mul(mul(scratch.rows, scratch.row), value.type.dtype.size))
-        size = f"{printer.dim(scratch.row)} > {scratch.capacity} ? {bytes_} : 0"
+        bytes_ = printer.room(mul(mul(scratch.rows, scratch.row), value.type.dtype.size))
+        size = f"{printer.room(scratch.row)} > {scratch.capacity} ? {bytes_} : 0"
         printer.add_room(printer.names[value], c.type_name(value.type.dtype), size)
     neutral = "" if text.flags or text.data else _neutral(function.body, fields)
     same = printer.printed.get(neutral)

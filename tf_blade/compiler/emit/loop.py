@@ -52,6 +52,7 @@ def while_loop(printer: RunPrinter, step: WhileLoop) -> list[str]:
 class _Carried:
     """A carried value in C++.
 
+    bytes: of all its elements. room: for them, where that isn't known when memory is taken.
     current: a variable, the pointer to its elements. result: the buffer where they must be in the
     end, or "" if nobody reads them. first, second: the buffers to write to by turns; `second` is
     "" if an iteration writes nothing or writes in place.
@@ -59,6 +60,7 @@ class _Carried:
 
     kind: str
     bytes: str
+    room: str
     initial: str
     current: str
     result: str
@@ -125,6 +127,7 @@ class _Loop:
         found = _Carried(
             c.type_name(kind.dtype),
             self.printer.dim(mul(kind.size, kind.dtype.size)),
+            self.printer.room(mul(kind.size, kind.dtype.size)),
             initial,
             f"{self.name}_value_{index}",
             f"{self.printer.names[self.results[index]]}_ptr" if index in self.results else "",
@@ -137,7 +140,7 @@ class _Loop:
         return found
 
     def _room(self, name: str, of: _Carried) -> str:
-        self.printer.add_room(name, of.kind, of.bytes)
+        self.printer.add_room(name, of.kind, of.room)
         return f"{name}_ptr"
 
     def _nested(self, name: str, schedule: Schedule) -> RunPrinter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,22 +12,27 @@ from tf_blade.compiler.emit import c
 from tf_blade.compiler.emit.fft import fft_call
 from tf_blade.compiler.emit.kernel_calls import KernelStep, kernel_step
 from tf_blade.compiler.emit.library_calls import conv_step, gemm_step
+from tf_blade.compiler.emit.listing import first_equal_call, positions_call
 from tf_blade.compiler.emit.loop import row_update, while_loop
 from tf_blade.compiler.fuse.index import mul
 from tf_blade.compiler.fuse.matrices import base
-from tf_blade.compiler.ir.dims import Dim, FloorDiv, FloorMod, to_text
+from tf_blade.compiler.ir.dims import Dim, FloorDiv, FloorMod, symbols_of, to_text
 from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.program import InputDim, InputElement, Program, Value
+from tf_blade.compiler.ir.sizes import Sizes, live_ops, upper_bound
 from tf_blade.compiler.schedule.kernel import (
     Conv,
     Fft,
+    FirstEqual,
     Gemm,
     HostStores,
+    Positions,
     RowUpdate,
     Step,
     WhileLoop,
 )
 from tf_blade.compiler.schedule.schedule import Schedule
+from tf_blade.errors import UnsupportedError
 
 # Columns of a comment; names of nodes can be very long.
 WIDEST = 160
@@ -74,20 +79,29 @@ class RunPrinter:
         self._host_arrays: set[Value] = set()
         # Room besides: name -> type of the elements, bytes.
         self._rooms: dict[str, tuple[str, str]] = {}
+        # Sizes that steps compute: what mentions them is declared when they are known.
+        self.sizes: Sizes = live_ops(self.program)[1]
+        self._unknown = set(self.sizes)
+        self._later: list[tuple[set[sympy.Symbol], list[str]]] = []
         # Kernels printed so far, by their text with neutral names: layers of a model repeat.
         self.printed: dict[str, str] = {}
 
     def print(self) -> Source:
         # Kernels first: what they use decides what run has to provide.
         calls = self._calls()
+        last_step = {step.group.name: i for i, step in enumerate(self.schedule.steps)}
         self._symbols_and_checks()
         self._pointers()
         self._temporaries()
         self._shape_arrays()
         if any("&refused" in line for call in calls for line in call):
             self._add("i32 refused = 0;")
-        for call in calls:
+        self._declare_sizes(self._sizes_of_no_step())
+        for number, (step, call) in enumerate(zip(self.schedule.steps, calls, strict=True)):
+            self._require_outputs(step)
             self._add("", *call)
+            if last_step[step.group.name] == number:
+                self._declare_sizes(self._sizes_made_by(step))
         self._last_outputs()
         self._add("return BLADE_OK;")
         return self.source
@@ -103,7 +117,7 @@ class RunPrinter:
         """The printer of a program inside an op; its kernels' names begin with `prefix`."""
         inner = RunPrinter(schedule, self._print_kernel)
         self.names.nest(inner.program)
-        inner.names = self.names
+        inner.names, inner.sizes = self.names, self.sizes
         inner.source = replace(self.source, run=[])  # shares all but its own lines
         inner.prefix = prefix
         inner.constant_inputs = {i: n for i, n in constant_inputs.items() if n >= 0}
@@ -158,8 +172,66 @@ class RunPrinter:
             self.source.refusals.append(reason)
         return self.source.refusals.index(reason) + 1
 
+    def room(self, dim: Dim) -> str:
+        """The dim for memory that is taken at the start: its bound if it isn't known by then."""
+        if not symbols_of(dim) & self.sizes.keys():
+            return self.dim(dim)
+        bound = upper_bound(dim, self.sizes)
+        if bound is None:
+            raise UnsupportedError(f"no bound of {to_text(dim)}", self._source_of_sizes())
+        return self.dim(bound)
+
     def _refuse_unless(self, condition: str, reason: str) -> None:
-        self._add(f"if (!({condition})) return {self.refusal(reason)};")
+        self._add(*self._refusal_unless(condition, reason))
+
+    def _refusal_unless(self, condition: str, reason: str) -> list[str]:
+        return [f"if (!({condition})) return {self.refusal(reason)};"]
+
+    # -- computed sizes -------------------------------------------------------------------
+
+    def _when_known(self, dims: Iterable[Dim], lines: list[str]) -> None:
+        """Adds the lines, here or where the computed sizes that the dims mention are known."""
+        needed = set().union(*map(symbols_of, dims)) & self._unknown
+        if needed:
+            self._later.append((needed, lines))
+        else:
+            self._add(*lines)
+
+    def _sizes_of_no_step(self) -> list[sympy.Symbol]:
+        made = {base(r) for step in self.schedule.steps for r in step.group.roots}
+        return [symbol for symbol, size in self.sizes.items() if base(size.value) not in made]
+
+    def _sizes_made_by(self, step: Step) -> list[sympy.Symbol]:
+        roots = set(step.group.roots)
+        return [symbol for symbol, size in self.sizes.items() if base(size.value) in roots]
+
+    def _declare_sizes(self, symbols: list[sympy.Symbol]) -> None:
+        for symbol in symbols:
+            number = f"(i64){self.buffer(self.sizes[symbol].value)}[0]"
+            self._add(f"const i64 {symbol.name} = {number};")
+            self._unknown.discard(symbol)
+            waiting, self._later = self._later, []
+            for needed, lines in waiting:
+                if needed - {symbol}:
+                    self._later.append((needed - {symbol}, lines))
+                else:
+                    self._add(*lines)
+
+    def _require_outputs(self, step: Step) -> None:
+        """Raises UnsupportedError if the shape of a result that the step writes isn't known yet."""
+        for root in step.group.roots:
+            if root in self.memory.outputs:
+                shape = self.program.results[self.memory.outputs[root]].type.shape
+                if set().union(*map(symbols_of, shape)) & self._unknown:
+                    raise UnsupportedError(
+                        f"the shape of {root} is known after its elements", self._source_of_sizes()
+                    )
+
+    def _source_of_sizes(self) -> str:
+        """The TensorFlow node that the first computed size comes from."""
+        ops = (size.value.op for size in self.sizes.values())
+        sources = (op.source for op in ops if op is not None and op.source)
+        return next(sources, "").split(", ")[0]
 
     # -- shapes ---------------------------------------------------------------------------
 
@@ -180,7 +252,8 @@ class RunPrinter:
         for constraint in program.constraints:
             sign = "==" if constraint.kind == "eq" else "<="
             left, right = self.dim(constraint.left), self.dim(constraint.right)
-            self._refuse_unless(f"{left} {sign} {right}", constraint.reason)
+            lines = self._refusal_unless(f"{left} {sign} {right}", constraint.reason)
+            self._when_known((constraint.left, constraint.right), lines)
         for index, param in enumerate(program.params):
             for axis, dim in enumerate(param.type.shape):
                 own = program.symbols.get(dim) if not isinstance(dim, int) else None
@@ -215,9 +288,10 @@ class RunPrinter:
                 if divisor in checked or divisor.is_nonzero or divisor.is_positive:
                     continue
                 checked.add(divisor)
-                self._refuse_unless(
+                lines = self._refusal_unless(
                     f"{self.dim(divisor)} != 0", f"{to_text(quotient)} divides by zero"
                 )
+                self._when_known((divisor,), lines)
 
     def _every_dim(self) -> Iterator[sympy.Expr]:
         def walk(value: object) -> Iterator[sympy.Expr]:
@@ -259,12 +333,13 @@ class RunPrinter:
     def _allocate_output(self, root: Value, number: int) -> None:
         shape = self.program.results[number].type.shape
         kind, name = c.type_name(root.type.dtype), self.names[root]
-        self._add(
+        lines = [
             self._dims_array(f"output_{number}_dims", shape),
             f"{kind}* const {name}_ptr = static_cast<{kind}*>(",
             f"    host->allocate_output(ctx, {number}, {len(shape)}, output_{number}_dims));",
             f"if ({name}_ptr == nullptr) return BLADE_OUT_OF_MEMORY;",
-        )
+        ]
+        self._when_known(shape, lines)
 
     def _temporaries(self) -> None:
         printers = [self]
@@ -279,10 +354,10 @@ class RunPrinter:
         self._add("i64 temp_bytes = 0;")
         self.source.functions.add("take_temp")
         for number, slot in enumerate(slots):
-            size = self.dim(slot.sizes[0])
+            size = self.room(slot.sizes[0])
             for other in slot.sizes[1:]:
                 self.source.functions.add("dim_max")
-                size = f"dim_max({size}, {self.dim(other)})"
+                size = f"dim_max({size}, {self.room(other)})"
             self._add(f"const i64 slot_{number} = take_temp(&temp_bytes, {size});")
             for value in slot.values:
                 kind, name = c.type_name(value.type.dtype), self.names[value]
@@ -309,7 +384,8 @@ class RunPrinter:
                 assert value.op is not None
                 kind = c.type_name(value.type.dtype)
                 elements = ", ".join(f"({kind}){self.dim(n)}" for n in value.op.attrs["elements"])
-                self._add(f"const {kind} {self.names[value]}_dims[] = {{{elements}}};")
+                line = f"const {kind} {self.names[value]}_dims[] = {{{elements}}};"
+                self._when_known(value.op.attrs["elements"], [line])
 
     def _last_outputs(self) -> None:
         for number, first in self.memory.copies.items():
@@ -349,6 +425,10 @@ class RunPrinter:
             return fft_call(self, step)
         if isinstance(step, HostStores):
             return self._host_stores(step)
+        if isinstance(step, Positions):
+            return positions_call(self, step)
+        if isinstance(step, FirstEqual):
+            return first_equal_call(self, step)
         if isinstance(step, RowUpdate):
             return row_update(self, step)
         if isinstance(step, WhileLoop):

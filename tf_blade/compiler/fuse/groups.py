@@ -32,9 +32,9 @@ def squeezed(shape: Shape) -> Shape:
 class Group:
     """Roots computed by one kernel.
 
-    kind: loop, row_reduce, column_reduce, concatenate, pad, scan, scatter, top_k, dot_general,
-      conv, rfft, irfft, dynamic_update, while, or host (a few numbers that the calling thread
-      writes).
+    kind: loop, row_reduce, column_reduce, concatenate, pad, scan, scatter, top_k, positions,
+      first_equal, dot_general, conv, rfft, irfft, dynamic_update, while, or host (a few numbers
+      that the calling thread writes).
     roots: in program order, with their roles in `roles`.
     loops: the loops of the full space, outermost first; `rows` are those not reduced.
     """

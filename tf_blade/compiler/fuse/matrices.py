@@ -17,8 +17,8 @@ from tf_blade.compiler.ir.program import Op, Value
 _VIEWS = frozenset(["reshape", "transpose", "slice"])
 # Results that are in memory anyway.
 _STORED = frozenset(
-    "reduce dot_general conv rfft irfft concatenate pad scan scatter top_k dynamic_update "
-    "carried".split()
+    "reduce dot_general conv rfft irfft concatenate pad scan scatter top_k positions "
+    "first_equal dynamic_update carried".split()
 )
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
+import sympy
+
 from tf_blade.compiler.fuse.groups import (
     REDUCE,
     Group,
@@ -30,6 +32,7 @@ from tf_blade.compiler.fuse.scalar import NotInPlace, Scalar
 from tf_blade.compiler.ir.dims import product, to_text
 from tf_blade.compiler.ir.loops import carried_of
 from tf_blade.compiler.ir.program import Op, Program, Value
+from tf_blade.compiler.ir.sizes import Sizes, computed_sizes, mentioned
 from tf_blade.steps import Description, Steps
 
 # A kernel that reads and writes more streams than this gains nothing from being one.
@@ -49,13 +52,20 @@ class Plan:
     roots: dict[Value, str] = field(default_factory=dict)
 
     def reads(self, group: Group) -> list[Value]:
-        """The values from outside that the group reads, in program order."""
-        return sorted(external_reads(group.roots, self.roots), key=self._position.__getitem__)
+        """The values from outside that the group reads, in program order; the numbers of the sizes
+        that it mentions are among them."""
+        reads = external_reads(group.roots, self.roots)
+        reads |= numbers_of(mentioned_in(group.roots, self.roots, self._sizes), self._sizes)
+        return sorted(reads - set(group.roots), key=self._position.__getitem__)
 
     def ops(self, group: Group) -> list[Op]:
         """The ops computed in the group, in program order."""
         inside = sorted(_closure(group.roots, self.roots), key=self._position.__getitem__)
         return [value.op for value in inside if value.op is not None]
+
+    @cached_property
+    def _sizes(self) -> Sizes:
+        return computed_sizes(self.program)
 
     @cached_property
     def _position(self) -> dict[Value, int]:
@@ -128,6 +138,8 @@ def _single(program: Program, root: Value, stored: Mapping[Value, str]) -> Group
         "scan",
         "scatter",
         "top_k",
+        "positions",
+        "first_equal",
         "dot_general",
         "conv",
         "rfft",
@@ -151,6 +163,22 @@ def external_reads(roots: Iterable[Value], stored: Mapping[Value, object]) -> se
         if value.op is not None:
             leaves.update(v for v in value.op.operands if v.op is None or v in stored)
     return leaves - own
+
+
+def mentioned_in(
+    roots: Iterable[Value], stored: Mapping[Value, object], sizes: Sizes
+) -> set[sympy.Symbol]:
+    """The computed sizes that computing `roots` takes."""
+    if not sizes:
+        return set()
+    ops = [value.op for value in _closure(roots, stored) if value.op is not None]
+    return set().union(*map(mentioned, ops)) & sizes.keys()
+
+
+def numbers_of(symbols: Iterable[sympy.Symbol], sizes: Sizes) -> set[Value]:
+    """The values in memory that hold the numbers of computed sizes, but for known ones."""
+    found = {base(sizes[symbol].value) for symbol in symbols}
+    return {value for value in found if not _is_known(value)}
 
 
 def _closure(roots: Iterable[Value], stored: Mapping[Value, object]) -> set[Value]:
@@ -192,11 +220,17 @@ class _Grouping:
         self.position = {v: i for i, v in enumerate(program.values())}
         self.groups = groups
         self.owner = {r: g for g in groups for r in g.roots}
-        self.reads = {r: external_reads([r], roots) for r in self.owner}
+        self.sizes = computed_sizes(program)
+        # What is computed within a size has to wait for its number.
+        self.reads = {r: external_reads([r], roots) | self._numbers([r]) for r in self.owner}
         self.readers: dict[Value, set[Value]] = {}
         for reader, values in self.reads.items():
             for value in values:
                 self.readers.setdefault(value, set()).add(reader)
+
+    def _numbers(self, roots: Iterable[Value]) -> set[Value]:
+        """The numbers of the sizes that computing the roots takes."""
+        return numbers_of(mentioned_in(roots, self.roots, self.sizes), self.sizes)
 
     def merge_reductions(self) -> None:
         """Softmax, normalisations, means: reductions over the same columns and what is computed
@@ -280,6 +314,8 @@ class _Grouping:
         streams = external_reads(joined.roots, self.roots)
         if len(streams) + len(joined.roots) > MAX_STREAMS:
             return None
+        if self._numbers(joined.roots) & set(joined.roots):
+            return None  # a size is read where the group before has ended
         if self._reaches_around(a, b) or self._reaches_around(b, a):
             return None
         joined.roots.sort(key=self.position.__getitem__)

@@ -14,12 +14,13 @@ from tf_blade.compiler.fuse.matrices import base, operand_root, product_of
 from tf_blade.compiler.fuse.scalar import INDEX_KINDS, splat_value
 from tf_blade.compiler.ir.ops import ELEMENTWISE
 from tf_blade.compiler.ir.program import Op, Program, Value
+from tf_blade.compiler.ir.sizes import computed_sizes, live_ops
 from tf_blade.steps import Description, Steps
 
 # Never inlined into their readers.
 ANCHORS = frozenset(
-    "reduce dot_general conv rfft irfft concatenate pad scan scatter top_k dynamic_update "
-    "while carried".split()
+    "reduce dot_general conv rfft irfft concatenate pad scan scatter top_k positions "
+    "first_equal dynamic_update while carried".split()
 )
 # They move no data, or are written out where they are read.
 _NEVER_STORED = frozenset(["reshape", "constant", "shape_value"])
@@ -43,7 +44,7 @@ def find_roots(program: Program, steps: Steps | None = None) -> Roots:
     Args:
       steps: watches and limits which values are none, but computed where they are read.
     """
-    program = replace(program, ops=_live(program))
+    program = replace(program, ops=live_ops(program)[0])
     required = _required(program)
     chosen = dict(required)
     # What is dear to compute twice depends on what is in memory, and the reverse: settle in rounds.
@@ -76,17 +77,6 @@ def _describe(op: Op, readers: list[Op]) -> Description:
     return f"{op}\n{inside}", f"{op.result} is computed where it is read", op.source
 
 
-def _live(program: Program) -> list[Op]:
-    """The ops that results depend on."""
-    needed = set(program.results)
-    kept: list[Op] = []
-    for op in reversed(program.ops):
-        if op.result in needed:
-            needed.update(op.operands)
-            kept.append(op)
-    return kept[::-1]
-
-
 def _required(program: Program) -> dict[Value, str]:
     reasons: dict[Value, str] = {}
 
@@ -97,6 +87,8 @@ def _required(program: Program) -> dict[Value, str]:
 
     for result in program.results:
         require(result, "result")
+    for size in computed_sizes(program).values():
+        require(size.value, "size")
     users = program.users()
     for op in program.ops:
         if op.kind == "dot_general":
@@ -114,7 +106,7 @@ def _required(program: Program) -> dict[Value, str]:
             require(op.result, op.kind)
         if op.kind == "scatter":
             require(op.operands[1], "indices")
-        if op.kind in ("dynamic_update", "while", "rfft", "irfft"):
+        if op.kind in ("dynamic_update", "while", "rfft", "irfft", "positions", "first_equal"):
             for operand in op.operands:
                 require(operand, f"operand of {op.kind}")
     return reasons

@@ -19,6 +19,7 @@ from tf_blade.compiler.ir.dims import Dim, Shape
 from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.ops import infer_type
 from tf_blade.compiler.ir.program import (
+    ComputedSize,
     Constraint,
     InputDim,
     InputElement,
@@ -26,6 +27,7 @@ from tf_blade.compiler.ir.program import (
     Program,
     Value,
 )
+from tf_blade.compiler.ir.sizes import live_ops, upper_bound
 from tf_blade.compiler.ir.types import DType, TensorType
 from tf_blade.errors import UnsupportedError
 
@@ -39,6 +41,8 @@ class Builder:
         self._contents: dict[Value, contents.Content] = {}
         self._equal: dict[sympy.Symbol, Dim] = {}
         self._names = 0
+        self._depth = 0  # of programs inside ops
+        self._computes_sizes = False
 
     # -- parameters and results -----------------------------------------------------------
 
@@ -59,6 +63,18 @@ class Builder:
         if constant:
             self.program.constant_params.add(index)
         return value
+
+    def size(self, count: Value, at_most: Dim) -> Dim:
+        """A fresh symbol `n<n>` for the number that an i64 scalar turns out to be.
+
+        Raises UnsupportedError inside of loops, whose shapes are those of the program around them.
+        """
+        if self._depth:
+            raise UnsupportedError("a size that depends on data, in a loop", self.source)
+        symbol = d.dimension_symbol(f"n{len(self.program.symbols)}")
+        self.program.symbols[symbol] = ComputedSize(count, self.canonical(at_most))
+        self._computes_sizes = True
+        return symbol
 
     def content(self, value: Value) -> contents.Content | None:
         """What an integer tensor holds: an object array of dims of its shape, or None if unknown.
@@ -156,7 +172,7 @@ class Builder:
         if not isinstance(a, int) and a.is_Symbol:
             if not isinstance(b, int) and b.is_Symbol and self._age(a) < self._age(b):
                 a, b = b, a
-            if isinstance(b, int) or a not in b.free_symbols:
+            if isinstance(b, int) or (a not in b.free_symbols and self._is_known_with(b, a)):
                 self._equal[a] = b
                 return b
         return b
@@ -175,8 +191,15 @@ class Builder:
             Constraint("le", a, b, f"{self.source}: {why}" if self.source else why)
         )
 
-    def _age(self, symbol: sympy.Symbol) -> int:
-        return list(self.program.symbols).index(symbol)
+    def _age(self, symbol: sympy.Symbol) -> tuple[bool, int]:
+        """Symbols that are known earlier compare less."""
+        computed = isinstance(self.program.symbols[symbol], ComputedSize)
+        return computed, list(self.program.symbols).index(symbol)
+
+    def _is_known_with(self, dim: sympy.Expr, symbol: sympy.Symbol) -> bool:
+        """Whether the dim can stand for the symbol wherever that is mentioned."""
+        sizes = [s for s in dim.free_symbols if isinstance(self.program.symbols[s], ComputedSize)]
+        return all(self._age(s) <= self._age(symbol) for s in sizes)
 
     def broadcast_shapes(self, *shapes: Shape) -> Shape:
         """The shape that TensorFlow's broadcasting gives; unknown dims are assumed equal."""
@@ -235,6 +258,9 @@ class Builder:
         result_type = TensorType(
             result_type.dtype, tuple(self.canonical(n) for n in result_type.shape)
         )
+        bounded = not self._computes_sizes or upper_bound(result_type.size, self.program.symbols)
+        if bounded is None:
+            raise UnsupportedError(f"no bound of the size of {result_type}", self.source)
         result = Value(f"{self._names}", result_type)
         self._names += 1
         result.op = Op(kind, operands, attrs, result, self.source)
@@ -394,6 +420,17 @@ class Builder:
         self.require_le(k, value.type.shape[-1], "there are k elements")
         return self.op("top_k", [value], k=k)
 
+    def positions(self, mask: Value) -> Value:
+        """Where the bool [n] is true, in order; how many there are becomes a fresh symbol."""
+        (length,) = self.shape(mask)
+        count = self.size(self.reduce("sum", self.convert(mask, DType.I64), [0]), length)
+        return self.op("positions", [mask], shape=(count,))
+
+    def first_equal(self, value: Value) -> Value:
+        """Positions (i32) of the first element that equals each one; see ops.py."""
+        self.require_le(value.type.shape[0], 2**31 - 1, "positions fit into 32 bits")
+        return self.op("first_equal", [value])
+
     def scatter(self, target: Value, indices: Value, updates: Value, kind: str) -> Value:
         """Updates [u, *slice] put into rows of target [n, *slice]; see ops.py."""
         shape = (*self.shape(indices), *self.shape(target)[1:])
@@ -490,10 +527,12 @@ class Builder:
         nested, outer, source = Program(name), self.program.ops, self.source
         nested.params = [Value(f"p{i}", v.type) for i, v in enumerate(operands)]
         self.program.ops = nested.ops
+        self._depth += 1
         try:
             nested.results = list(make(list(nested.params)))
         finally:
             self.program.ops, self.source = outer, source
+            self._depth -= 1
         return nested
 
     def conv(
@@ -557,19 +596,20 @@ class Builder:
 
     @staticmethod
     def _drop_dead(program: Program) -> None:
-        live = set(program.results)
-        kept: list[Op] = []
-        for op in reversed(program.ops):
-            if op.result in live:
-                live.update(op.operands)
-                kept.append(op)
-        program.ops = kept[::-1]
+        program.ops, sizes = live_ops(program)
+        for symbol, source in list(program.symbols.items()):
+            if isinstance(source, ComputedSize) and symbol not in sizes:
+                del program.symbols[symbol]
 
     def _canonicalise(self, program: Program) -> None:
         for value in program.values():
             value.type = TensorType(value.type.dtype, self.shape(value))
         for op in program.ops:
             op.attrs = {k: self._canonical_attr(v) for k, v in op.attrs.items()}
+        for symbol, source in program.symbols.items():
+            if isinstance(source, ComputedSize):
+                at_most = self.canonical(source.at_most)
+                program.symbols[symbol] = ComputedSize(source.value, at_most)
 
     def _canonical_attr(self, value: Any) -> Any:
         if isinstance(value, tuple):

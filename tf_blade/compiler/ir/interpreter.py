@@ -5,22 +5,29 @@ Slow and plain on purpose. It answers as an executable does: with the results, o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
 import sympy
 
-from tf_blade.compiler.ir.dims import Dim, evaluate, to_text
+from tf_blade.compiler.ir.dims import Dim, evaluate, symbols_of, to_text
 from tf_blade.compiler.ir.loops import MAX_TRIPS, TOO_FEW_TRIPS, TOO_MANY_TRIPS
 from tf_blade.compiler.ir.ops import IrError
-from tf_blade.compiler.ir.program import InputDim, Op, Program, Value
+from tf_blade.compiler.ir.program import (
+    ComputedSize,
+    Constraint,
+    InputDim,
+    Op,
+    Program,
+    Value,
+)
 from tf_blade.compiler.ir.semantics import RULES, Refused
 from tf_blade.compiler.ir.types import TensorType
 
 __all__ = ["Refused", "bind_symbols", "run", "run_op"]
 
-Symbols = Mapping[sympy.Symbol, int]
+Symbols = MutableMapping[sympy.Symbol, int]
 
 
 def run(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -49,7 +56,34 @@ def _run(program: Program, arrays: Sequence[np.ndarray], symbols: Symbols) -> li
             values[op.result] = carried[op.operands[0]][op.attrs["index"]]
         else:
             values[op.result] = run_op(op, operands, symbols)
+        _bind_sizes(program, op.result, values[op.result], symbols)
     return [values[v] for v in program.results]
+
+
+def _bind_sizes(program: Program, value: Value, array: np.ndarray, symbols: Symbols) -> None:
+    """Symbols that `value` is the number of, and the constraints that are about them."""
+    for symbol, source in program.symbols.items():
+        if not (isinstance(source, ComputedSize) and source.value is value):
+            continue
+        symbols[symbol] = number = int(array)
+        if not 0 <= number <= _value(source.at_most, symbols):
+            raise IrError(f"{symbol} is {number}, at most {to_text(source.at_most)}")
+        for constraint in program.constraints:
+            if symbol in _symbols_of(constraint):
+                _check(constraint, symbols)
+
+
+def _symbols_of(constraint: Constraint) -> set[sympy.Symbol]:
+    return symbols_of(constraint.left) | symbols_of(constraint.right)
+
+
+def _check(constraint: Constraint, symbols: Symbols) -> None:
+    """Raises Refused if the constraint doesn't hold; leaves it if a symbol isn't known yet."""
+    if not _symbols_of(constraint) <= symbols.keys():
+        return
+    left, right = _value(constraint.left, symbols), _value(constraint.right, symbols)
+    if not (left == right if constraint.kind == "eq" else left <= right):
+        raise Refused(f"{constraint} does not hold: {left} and {right}")
 
 
 def _run_loop(
@@ -71,7 +105,8 @@ def _run_loop(
 
 
 def bind_symbols(program: Program, inputs: Sequence[np.ndarray]) -> dict[sympy.Symbol, int]:
-    """What each symbol is for these inputs, every check on inputs and constraints passed.
+    """What each symbol is for these inputs, every check on inputs and constraints passed. Sizes
+    that the program computes are left out, with the constraints about them.
 
     Raises Refused and ValueError as `run` does.
     """
@@ -86,6 +121,8 @@ def bind_symbols(program: Program, inputs: Sequence[np.ndarray]) -> dict[sympy.S
             raise Refused(f"input {param} has rank {array.ndim}, compiled for {param.type}")
     symbols: dict[sympy.Symbol, int] = {}
     for symbol, source in program.symbols.items():
+        if isinstance(source, ComputedSize):
+            continue
         array = inputs[source.param]
         if isinstance(source, InputDim):
             symbols[symbol] = array.shape[source.axis]
@@ -100,13 +137,13 @@ def bind_symbols(program: Program, inputs: Sequence[np.ndarray]) -> dict[sympy.S
                     f"dim {axis} of input {param} is {array.shape[axis]}, compiled for {param.type}"
                 )
     for constraint in program.constraints:
-        left, right = _value(constraint.left, symbols), _value(constraint.right, symbols)
-        if not (left == right if constraint.kind == "eq" else left <= right):
-            raise Refused(f"{constraint} does not hold: {left} and {right}")
+        _check(constraint, symbols)
     return symbols
 
 
-def run_op(op: Op, operands: Sequence[np.ndarray], symbols: Symbols) -> np.ndarray:
+def run_op(
+    op: Op, operands: Sequence[np.ndarray], symbols: Mapping[sympy.Symbol, int]
+) -> np.ndarray:
     """One op's result. Raises Refused and IrError, naming the op, as `run` does."""
     attrs = {k: _resolve(v, symbols) for k, v in op.attrs.items()}
     try:
@@ -121,7 +158,7 @@ def run_op(op: Op, operands: Sequence[np.ndarray], symbols: Symbols) -> np.ndarr
     return result
 
 
-def _value(dim: Dim, symbols: Symbols) -> int:
+def _value(dim: Dim, symbols: Mapping[sympy.Symbol, int]) -> int:
     try:
         return evaluate(dim, symbols)
     except ValueError:
@@ -129,11 +166,11 @@ def _value(dim: Dim, symbols: Symbols) -> int:
         raise Refused(f"{to_text(dim)} divides by zero") from None
 
 
-def _shape(kind: TensorType, symbols: Symbols) -> tuple[int, ...]:
+def _shape(kind: TensorType, symbols: Mapping[sympy.Symbol, int]) -> tuple[int, ...]:
     return tuple(_value(n, symbols) for n in kind.shape)
 
 
-def _resolve(attr: Any, symbols: Symbols) -> Any:
+def _resolve(attr: Any, symbols: Mapping[sympy.Symbol, int]) -> Any:
     """The attribute with every dim in it evaluated."""
     if isinstance(attr, (tuple, list)):
         return tuple(_resolve(x, symbols) for x in attr)

@@ -241,6 +241,21 @@ def _top_k(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     return TensorType(DType.I32, (*source.shape[:-1], k))
 
 
+def _positions(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """Where a bool [n] is true, in order. The shape is [how many], which must be right."""
+    source = operands[0].type
+    _require(source.dtype is DType.BOOL and source.rank == 1, f"positions of {source}")
+    _require(len(attrs["shape"]) == 1, f"shape {attrs['shape']}")
+    return TensorType(DType.I64, tuple(attrs["shape"]))
+
+
+def _first_equal(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
+    """For each element of x [n], the position of the first that equals it; a NaN is its own."""
+    source = operands[0].type
+    _require(source.rank == 1 and not source.dtype.is_half, f"first_equal of {source}")
+    return TensorType(DType.I32, source.shape)
+
+
 def _dot_general(operands: list[Value], attrs: dict[str, Any]) -> TensorType:
     """Matrix product over the last two dims, with equal leading batch dims.
 
@@ -382,6 +397,8 @@ OPS: dict[str, OpSpec] = {
     "scatter": OpSpec(3, ("kind",), _scatter),
     "scan": OpSpec(1, ("kind", "dim", "exclusive", "reverse"), _scan),
     "top_k": OpSpec(1, ("k",), _top_k),
+    "positions": OpSpec(1, ("shape",), _positions),
+    "first_equal": OpSpec(1, (), _first_equal),
     "dot_general": OpSpec(None, ("transpose_a", "transpose_b", "activation"), _dot_general),
     "conv": OpSpec(None, ("strides", "dilations", "low", "sizes", "groups", "activation"), _conv),
     "rfft": OpSpec(1, (), _rfft),

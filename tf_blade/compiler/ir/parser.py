@@ -3,6 +3,7 @@
     program NAME(%p: TYPE [constant], …) -> (%result, …) {
       symbol s0 = dim(%p, 0)
       symbol e1 = element(%p, 3)
+      symbol n2 = size(%name, DIM)
       require DIM == DIM "reason"
       %name: TYPE = kind(%operand, …, attribute=value, …)  // source
     }
@@ -31,6 +32,7 @@ from tf_blade.compiler.ir.dims import (
     simplify,
 )
 from tf_blade.compiler.ir.program import (
+    ComputedSize,
     Constraint,
     InputDim,
     InputElement,
@@ -45,6 +47,7 @@ _HEADER = re.compile(
     r"program (?P<name>[\w./-]+)\((?P<params>.*?)\) -> \((?P<results>[^)]*)\) \{$", re.DOTALL
 )
 _SYMBOL = re.compile(r"symbol (\w+) = (dim|element)\(%([\w.]+), (\d+)\)")
+_SIZE = re.compile(r"symbol (\w+) = size\(%([\w.]+), (.+)\)")
 _REQUIRE = re.compile(r'require (.+?) (==|<=) (.+?) (".*")')
 _OP = re.compile(r"%(?P<name>[\w.]+): (?P<type>\w+\[.*?\]) = (?P<kind>\w+)\((?P<arguments>.*)\)")
 _PARAM = re.compile(r"%(?P<name>[\w.]+): (?P<type>\w+\[.*\])(?P<constant> constant)?")
@@ -77,7 +80,10 @@ class _Parser:
         lines = [line for line in lines if line and not line.startswith("//")]
         param_texts = _split(params)
         # Parameter types use symbols that the lines below them declare by parameter name.
-        sources = self._symbols(lines, [_match(_PARAM, p)["name"] for p in param_texts])
+        names = [_match(_PARAM, p)["name"] for p in param_texts]
+        sizes = [m for line in lines if (m := _SIZE.fullmatch(line))]
+        self.symbols.update((m[1], dimension_symbol(m[1])) for m in sizes)
+        sources = self._symbols([x for x in lines if not _SIZE.fullmatch(x)], names)
         for index, text in enumerate(param_texts):
             match = _match(_PARAM, text)
             value = Value(match["name"], self._type(match["type"]))
@@ -94,6 +100,10 @@ class _Parser:
                 self._nested(line, rest)
             elif not line.startswith("symbol "):
                 self._op(line)
+        for size in sizes:
+            value = self._value(f"%{size[2]}", size[0])
+            at_most = self._dim(size[3])
+            self.result.symbols[self.symbols[size[1]]] = ComputedSize(value, at_most)
         self.result.results = [self._value(name, results) for name in _split(results)]
         return self.result
 

@@ -14,7 +14,7 @@ reads and what tests are written in:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,7 +79,19 @@ class InputElement:
     index: int
 
 
-SymbolSource = InputDim | InputElement
+@dataclass(frozen=True)
+class ComputedSize:
+    """A symbol's meaning: the number that `value`, an i64 scalar of the program, turns out to be.
+
+    Ops that mention the symbol come after the one that makes the value, which is never negative.
+    at_most: its upper bound, in terms of symbols that are known before.
+    """
+
+    value: Value
+    at_most: Dim
+
+
+SymbolSource = InputDim | InputElement | ComputedSize
 
 
 @dataclass(frozen=True)
@@ -110,7 +122,8 @@ class Program:
       ops: in execution order.
       results: outputs in the order of the cluster op's outputs.
       symbols: where each symbol's value comes from.
-      constraints: conditions to check before anything runs.
+      constraints: conditions to check as soon as their symbols are known, most of them before
+        anything runs.
     """
 
     name: str
@@ -142,14 +155,25 @@ class Program:
         results = ", ".join(str(v) for v in self.results)
         lines = [f"program {self.name}({params}) -> ({results}) {{"]
         for symbol, source in self.symbols.items():
-            param = self.params[source.param]
-            if isinstance(source, InputDim):
-                lines.append(f"  symbol {symbol.name} = dim({param}, {source.axis})")
-            else:
-                lines.append(f"  symbol {symbol.name} = element({param}, {source.index})")
+            lines.append(f"  symbol {symbol.name} = {self._source_text(source)}")
         lines += [f"  {c}" for c in self.constraints]
         lines += [f"  {line}" for op in self.ops for line in str(op).splitlines()]
         return "\n".join([*lines, "}"])
+
+    def _source_text(self, source: SymbolSource) -> str:
+        if isinstance(source, ComputedSize):
+            return f"size({source.value}, {to_text(source.at_most)})"
+        param = self.params[source.param]
+        if isinstance(source, InputDim):
+            return f"dim({param}, {source.axis})"
+        return f"element({param}, {source.index})"
+
+    def replace_values(self, replaced: Mapping[Value, Value]) -> None:
+        """Takes other values for results and sizes, where `replaced` has one."""
+        self.results = [replaced.get(v, v) for v in self.results]
+        for symbol, source in self.symbols.items():
+            if isinstance(source, ComputedSize) and source.value in replaced:
+                self.symbols[symbol] = ComputedSize(replaced[source.value], source.at_most)
 
 
 def _attr_text(value: Any) -> str:

@@ -322,6 +322,15 @@ def _top_k(x: Array, *, k: int) -> Array:
     return positions[..., :k].astype(np.int32)
 
 
+def _positions(mask: Array, *, shape: tuple[int]) -> Array:
+    return np.flatnonzero(mask).astype(np.int64)
+
+
+def _first_equal(x: Array) -> Array:
+    first: dict[Any, int] = {}  # finds a NaN never again: each is an object of its own
+    return np.array([first.setdefault(e, i) for i, e in enumerate(x.tolist())], np.int32)
+
+
 def _dynamic_update(array: Array, index: Array, row: Array) -> Array:
     if not 0 <= index < len(array):
         raise Refused(f"index outside [0, {len(array)})")
@@ -415,6 +424,8 @@ RULES: dict[str, Callable[..., Array]] = {
     "scatter": _scatter,
     "scan": _scan,
     "top_k": _top_k,
+    "positions": _positions,
+    "first_equal": _first_equal,
     "dot_general": _dot_general,
     "conv": _conv,
     "rfft": _rfft,

@@ -12,7 +12,8 @@ import sympy
 from tf_blade.compiler.ir.dims import Dim, simplify, symbols_of, to_text
 from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.ops import IrError, infer_type, same_type
-from tf_blade.compiler.ir.program import InputDim, Op, Program, Value
+from tf_blade.compiler.ir.program import ComputedSize, InputDim, Op, Program, Value
+from tf_blade.compiler.ir.sizes import computed_sizes, mentioned
 from tf_blade.compiler.ir.types import DType, TensorType
 
 _VALUE_NAME = re.compile(r"[\w.]+")
@@ -27,6 +28,7 @@ def verify(program: Program) -> None:
         _verify_names(program)
         _verify_symbols(program)
         _verify_ops(program, program)
+        _verify_order(program)
     except IrError as error:
         raise IrError(f"program {program.name}: {error}") from None
 
@@ -48,6 +50,9 @@ def _verify_symbols(program: Program) -> None:
     if len(names) != len(set(names)):
         raise IrError(f"two symbols of one name among {names}")
     for symbol, source in program.symbols.items():
+        if isinstance(source, ComputedSize):
+            _verify_size(program, symbol, source)
+            continue
         if not 0 <= source.param < len(program.params):
             raise IrError(f"symbol {symbol} comes from parameter {source.param}, which isn't there")
         param = program.params[source.param]
@@ -69,6 +74,35 @@ def _verify_symbols(program: Program) -> None:
     bad = [i for i in program.constant_params if not 0 <= i < len(program.params)]
     if bad:
         raise IrError(f"constant parameters {bad} aren't there")
+
+
+def _verify_size(program: Program, symbol: sympy.Symbol, source: ComputedSize) -> None:
+    value = source.value
+    if value.op not in program.ops or value.type != TensorType(DType.I64, ()):
+        raise IrError(f"symbol {symbol} is {value}: {value.type}, no i64[] of an op")
+    if not symbol.is_nonnegative:
+        raise IrError(f"symbol {symbol} is a size and must be declared nonnegative")
+    _verify_dim(program, source.at_most, f"bound of {symbol}: ")
+
+
+def _verify_order(program: Program) -> None:
+    """What mentions a computed size comes after the op that makes it."""
+    unknown = {size.value: symbol for symbol, size in computed_sizes(program).items()}
+    if not unknown:
+        return
+    for param in program.params:
+        _verify_known(param, set().union(*map(symbols_of, param.type.shape)), unknown)
+    for op in program.ops:
+        _verify_known(op.result, mentioned(op), unknown)
+        unknown.pop(op.result, None)
+
+
+def _verify_known(
+    value: Value, symbols: set[sympy.Symbol], unknown: dict[Value, sympy.Symbol]
+) -> None:
+    early = sorted(s.name for s in symbols & set(unknown.values()))
+    if early:
+        raise IrError(f"{value} mentions {', '.join(early)}, which is computed later")
 
 
 def _verify_nested(outer: Program, nested: Program) -> None:

@@ -26,6 +26,10 @@ _REFUSALS = {
         "TensorFlow rounds the quotient to a half before it takes the whole part",
     ),
     **dict.fromkeys(
+        ("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"),
+        "0 and -0 are different halves there",
+    ),
+    **dict.fromkeys(
         ("UnsortedSegmentMax", "UnsortedSegmentMin"),
         "empty segments hold the limits of their own dtype, which f32 rounds to infinity",
     ),

@@ -132,7 +132,7 @@ lower("SegmentMean", dtypes={"T": FLOATS, "Tindices": INDICES}, constants=[1])(_
 # -- rows of a table --------------------------------------------------------------------------
 
 
-def _rising(b: Builder, ids: Value, count: Dim) -> Value:
+def rising(b: Builder, ids: Value, count: Dim) -> Value:
     """The ids, which must lie in [0, count) and not fall."""
     one = b.constant(1, DType.I64)
     places = b.sub(b.iota(DType.I64, b.shape(ids), 0), one)
@@ -154,7 +154,7 @@ def _sparse(kind: str) -> Callable[..., Value]:
     def lowering(b: Builder, data: Value, indices: Value, ids: Value, num_segments: Value) -> Value:
         b.same_dim(b.shape(indices)[0], b.shape(ids)[0], "one segment id for each index")
         count = _count(b, num_segments)
-        ids = _rising(b, b.retype(ids, b.shape(indices)), count)
+        ids = rising(b, b.retype(ids, b.shape(indices)), count)
         rows = b.gather(data, indices, 0)
         dtype = data.type.dtype
         sums = b.scatter(b.splat(0, dtype, (count, *b.shape(rows)[1:])), ids, rows, "sum")

@@ -114,14 +114,18 @@ def invert_permutation(b: Builder, x: Value) -> Value:
 def reshape(b: Builder, x: Value, target: Value) -> Value:
     """The same elements in order; one dim may be -1: what is left."""
     wanted = content(b, target, "the new shape")
-    total = d.product(b.shape(x))
+    return b.reshape(x, filled_in(b, wanted, d.product(b.shape(x))))
+
+
+def filled_in(b: Builder, wanted: Sequence[Dim], total: Dim) -> list[Dim]:
+    """A new shape for `total` elements, one dim of which may be -1."""
     if [n for n in wanted if isinstance(n, int) and n < -1] or wanted.count(-1) > 1:
         raise UnsupportedError(f"{wanted} is no shape", b.source)
     open_dims = [n for n in wanted if not (isinstance(n, int) or n.is_nonnegative)]
     if len(open_dims) + wanted.count(-1) > 1:
         holes = d.simplify(sum(d.if_negative(n, 1, 0) for n in open_dims) + wanted.count(-1))
         b.require_le(holes, 1, "at most one dim of the new shape is -1")
-    return b.reshape(x, [_filled_in(b, wanted, i, total) for i in range(len(wanted))])
+    return [_filled_in(b, wanted, i, total) for i in range(len(wanted))]
 
 
 def _filled_in(b: Builder, wanted: Sequence[Dim], i: int, total: Dim) -> Dim:

@@ -31,7 +31,7 @@ def share_common(program: Program, log: RewriteLog | None = None) -> bool:
         same.source = merge_sources(same.source, op.source)
         replaced[op.result] = same.result
     program.ops = kept
-    program.results = [replaced.get(v, v) for v in program.results]
+    program.replace_values(replaced)
     return bool(replaced)
 
 

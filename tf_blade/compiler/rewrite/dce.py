@@ -6,17 +6,16 @@ fetched either.
 
 from __future__ import annotations
 
-from tf_blade.compiler.ir.program import Op, Program
+from tf_blade.compiler.ir.program import ComputedSize, Program
+from tf_blade.compiler.ir.sizes import live_ops
 
 
 def drop_dead(program: Program) -> bool:
     """Removes unread ops in place; says whether there were any."""
-    live = set(program.results)
-    kept: list[Op] = []
-    for op in reversed(program.ops):
-        if op.result in live:
-            live.update(op.operands)
-            kept.append(op)
+    kept, sizes = live_ops(program)
     changed = len(kept) < len(program.ops)
-    program.ops = kept[::-1]
+    program.ops = kept
+    for symbol, source in list(program.symbols.items()):
+        if isinstance(source, ComputedSize) and symbol not in sizes:
+            del program.symbols[symbol]
     return changed

@@ -27,6 +27,7 @@ import numpy as np
 from tf_blade.compiler.ir.ops import IrError, infer_type, same_type
 from tf_blade.compiler.ir.program import Op, Program, Value
 from tf_blade.compiler.ir.refusals import may_refuse
+from tf_blade.compiler.ir.sizes import computed_sizes
 from tf_blade.compiler.ir.types import TensorType
 from tf_blade.compiler.rewrite.dce import drop_dead
 from tf_blade.steps import Description, Steps
@@ -257,6 +258,7 @@ class _Sweep:
             for kind in rule.pattern.kinds or ():
                 self.by_kind.setdefault(kind, []).append(rule)
         self.uses: Counter[Value] = Counter(program.results)
+        self.uses.update(size.value for size in computed_sizes(program).values())
         for each in program.ops:
             self.uses.update(each.operands)
         self._names = fresh_names(program)
@@ -281,7 +283,7 @@ class _Sweep:
             self._release(each)
             replaced[each.result] = by
         self.program.ops = kept
-        self.program.results = [replaced.get(v, v) for v in self.program.results]
+        self.program.replace_values(replaced)
         drop_dead(self.program)
         return bool(replaced)
 

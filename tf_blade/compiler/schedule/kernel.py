@@ -192,6 +192,21 @@ class Fft:
 
 
 @dataclass
+class Positions:
+    """The calling thread lists where the operand of the group's only root is true."""
+
+    group: Group
+
+
+@dataclass
+class FirstEqual:
+    """The calling thread finds equal elements. table: room for their positions, by hash."""
+
+    group: Group
+    table: Value
+
+
+@dataclass
 class HostStores:
     """A few numbers that the calling thread writes: the group's root is a shape_value."""
 
@@ -223,6 +238,8 @@ Step = (
     | Gemm
     | Conv
     | Fft
+    | Positions
+    | FirstEqual
     | HostStores
     | RowUpdate
     | WhileLoop

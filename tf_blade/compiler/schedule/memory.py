@@ -14,6 +14,7 @@ from tf_blade.compiler.fuse.matrices import base
 from tf_blade.compiler.fuse.plan import Plan
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Program, Value
+from tf_blade.compiler.ir.sizes import live_ops
 
 
 @dataclass
@@ -58,6 +59,10 @@ def plan_memory(plan: Plan) -> Memory:
         for value in plan.reads(group):
             if value in made and value not in memory.outputs:
                 last_read[value] = number
+    for size in live_ops(plan.program)[1].values():
+        count = base(size.value)  # read as soon as it is there, whoever needs it
+        if count in made and count not in memory.outputs:
+            last_read.setdefault(count, made[count])
     _assign_slots(plan, last_read, memory)
     return memory
 

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from tf_blade.compiler.fuse.index import mul
 from tf_blade.compiler.fuse.plan import Plan
 from tf_blade.compiler.fuse.plan import plan as fuse
+from tf_blade.compiler.ir.dims import simplify
 from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.program import Value
+from tf_blade.compiler.ir.types import TensorType
 from tf_blade.compiler.schedule.columns import column_reduce_kernel
 from tf_blade.compiler.schedule.kernel import (
     Conv,
     Fft,
+    FirstEqual,
     Gemm,
     HostStores,
+    Positions,
     RowUpdate,
     Step,
     WhileLoop,
@@ -77,6 +81,14 @@ def schedule(plan: Plan) -> Schedule:
             steps.append(Conv(group))
         elif group.kind in ("rfft", "irfft"):
             steps.append(Fft(group))
+        elif group.kind == "positions":
+            steps.append(Positions(group))
+        elif group.kind == "first_equal":
+            (root,) = group.roots
+            places = simplify(2 * root.type.shape[0] + 1)  # at most half of them are taken
+            table = Value(f"{root.name}_table", TensorType(root.type.dtype, (places,)))
+            _add_temporaries(memory, [table])
+            steps.append(FirstEqual(group, table))
         elif group.kind == "dynamic_update":
             steps.append(RowUpdate(group))
         elif group.kind == "while":

@@ -21,9 +21,11 @@ from tf_blade.compiler.schedule.kernel import (
     ColumnReduce,
     Conv,
     Fft,
+    FirstEqual,
     Gemm,
     HostStores,
     Kernel,
+    Positions,
     RowUpdate,
     Scan,
     Scatter,
@@ -62,7 +64,7 @@ def _step(step: Step) -> Iterator[str]:
     name = step.group.name
     if isinstance(step, Gemm | Conv | Fft):
         yield f"{name}: library call {step.group.roots[0].op}"
-    elif isinstance(step, HostStores | RowUpdate):
+    elif isinstance(step, HostStores | RowUpdate | Positions | FirstEqual):
         yield f"{name}: by the calling thread {step.group.roots[0].op}"
     elif isinstance(step, WhileLoop):
         yield f"{name}: while"

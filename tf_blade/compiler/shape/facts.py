@@ -21,7 +21,7 @@ from math import gcd
 import sympy
 
 from tf_blade.compiler.ir.dims import Dim, FloorDiv, FloorMod, simplify, to_text
-from tf_blade.compiler.ir.program import Constraint, InputDim, Program
+from tf_blade.compiler.ir.program import ComputedSize, Constraint, InputDim, Program
 
 # More equations than this are taken one by one: a basis of their ideal may take long to compute.
 _MOST_EQUATIONS = 8
@@ -135,6 +135,9 @@ class Facts:
             by = int(dim.args[1])
             low = _larger(low, None if inside.low is None else inside.low // by)
             high = None if inside.high is None else inside.high // by
+        source = self.program.symbols.get(dim)
+        if isinstance(source, ComputedSize):
+            high = self._bounds(sympy.sympify(source.at_most), own).high
         for constraint in self.program.constraints if own else []:
             for side, other in _sides(constraint):
                 if side != dim:
@@ -151,11 +154,12 @@ class Facts:
     def __str__(self) -> str:
         lines = []
         for symbol, source in self.program.symbols.items():
-            param = self.program.params[source.param]
-            if isinstance(source, InputDim):
-                meaning = f"dim {source.axis} of {param}"
+            if isinstance(source, ComputedSize):
+                meaning = f"what {source.value} is, at most {to_text(source.at_most)}"
+            elif isinstance(source, InputDim):
+                meaning = f"dim {source.axis} of {self.program.params[source.param]}"
             else:
-                meaning = f"element {source.index} of {param}"
+                meaning = f"element {source.index} of {self.program.params[source.param]}"
             known = self.bounds(symbol)
             low = "" if known.low is None else f"{known.low} <= "
             high = "" if known.high is None else f" <= {known.high}"

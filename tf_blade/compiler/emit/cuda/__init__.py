@@ -17,7 +17,7 @@ from tf_blade.compiler.emit.cuda.rows import KEPT_VERSIONS
 from tf_blade.compiler.emit.prelude import prelude
 from tf_blade.compiler.emit.run import RunPrinter
 from tf_blade.compiler.fuse.plan import Plan
-from tf_blade.compiler.ir.program import InputElement, Program
+from tf_blade.compiler.ir.program import ComputedSize, InputElement, Program
 from tf_blade.compiler.schedule import Schedule, schedule
 from tf_blade.compiler.schedule.kernel import Kernel
 from tf_blade.errors import UnsupportedError
@@ -79,6 +79,8 @@ def emit_cuda(program: Program, plan: Plan) -> CudaSource:
 def _require_supported(scheduled: Schedule) -> None:
     if any(isinstance(s, InputElement) for s in scheduled.plan.program.symbols.values()):
         raise UnsupportedError("a size is an element of an input, which is on the device")
+    if any(isinstance(s, ComputedSize) for s in scheduled.plan.program.symbols.values()):
+        raise UnsupportedError("a size is computed on the device")
     for step in scheduled.steps:
         if not isinstance(step, Kernel) or step.group.kind not in ("loop", "row_reduce"):
             raise UnsupportedError(f"there is no CUDA printer for {step.group.kind} kernels")

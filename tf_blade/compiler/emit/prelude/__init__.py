@@ -15,7 +15,7 @@ _PART = re.compile(r"^//@ (\w+):(.*)$", re.MULTILINE)
 
 
 # In this order, since a part stands behind those that it needs.
-_FILES = ("types", "run", "lanes", "halves", "floats", "functions", "integers")
+_FILES = ("types", "run", "lanes", "halves", "floats", "functions", "integers", "listing")
 _PRELUDE = tuple(Path(__file__).with_name(f"{name}.h") for name in _FILES)
 
 _Parts = dict[str, tuple[tuple[str, ...], str]]
