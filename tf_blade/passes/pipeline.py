@@ -13,6 +13,7 @@ from tf_blade.passes.fold_batch_norms import fold_batch_norms
 from tf_blade.passes.fold_constants import fold_constants
 from tf_blade.passes.freeze_variables import freeze_variables
 from tf_blade.passes.inline_calls import inline_calls
+from tf_blade.passes.merge_matmuls import merge_matmuls
 from tf_blade.passes.prune import prune
 from tf_blade.passes.remove_noops import remove_noops
 from tf_blade.passes.remove_true_asserts import remove_true_asserts
@@ -33,6 +34,7 @@ PASSES: tuple[Callable[[Graph, PassContext], Graph], ...] = (
     drop_controls,  # what waited for them is free now
     remove_noops,  # so, and because folding made shapes and permutations constant
     cse,  # equal Consts first become equal nodes
+    merge_matmuls,  # equal operands are one node now
     prune,  # what the passes above left unused
 )
 
