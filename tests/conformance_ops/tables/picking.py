@@ -296,4 +296,63 @@ def _boolean() -> Iterator[Behaviour]:
     )
 
 
-ROWS = [*_gathers(), *_scatters(), *_segments(), *_only_shapes(), *_boolean()]
+def _filters() -> Iterator[Behaviour]:
+    yield Behaviour(
+        "Where.bool",
+        tf.where,
+        {
+            "usual": (boolean([[True, False], [True, True]]),),
+            "all": (boolean([[True, True]]),),
+            "none": (boolean([[False], [False]]),),
+            "no rows": (boolean(np.zeros((0, 2))),),
+            "no columns": (boolean(np.zeros((2, 0))),),
+        },
+    )
+    yield Behaviour(
+        "Where.f32",
+        tf.where,
+        {"special": (f32([0, -0.0, NAN, INF, 1e-45, -1]),), "empty": (zeros(0),)},
+    )
+    yield Behaviour(
+        "Where.mask",
+        lambda x, m: tf.boolean_mask(x, m) * 2.0,
+        {
+            "usual": (counted(3, 2), boolean([True, False, True])),
+            "none": (counted(3, 2), boolean([False, False, False])),
+            "other length": (counted(3, 2), boolean([True, False])),
+            "empty": (zeros(0, 2), boolean([])),
+        },
+    )
+
+
+def _repeated() -> Iterator[Behaviour]:
+    low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    integers = {
+        "usual": (i64([3, 1, 3, 0, 1]),),
+        "extremes": (i64([low, high, 0, low, -1, high]),),
+        "empty": (i64([]),),
+    }
+    for op in ("Unique", "UniqueWithCounts"):
+        yield Behaviour(f"{op}.i64", lambda x, op=op: getattr(tf.raw_ops, op)(x=x), integers)
+        yield Behaviour(
+            f"{op}.f32",
+            lambda x, op=op: getattr(tf.raw_ops, op)(x=x, out_idx=tf.int64),
+            {"special": (f32([0.0, -0.0, NAN, INF, NAN, -INF, INF]),)},
+        )
+    yield Behaviour(
+        "UniqueV2.matrix",
+        lambda x: tf.raw_ops.UniqueV2(x=x, axis=tf.constant([0], tf.int64)),
+        {"usual": (i64([[1, 2], [3, 4], [1, 2]]),)},
+        outside="a tensor of rank 2",
+    )
+
+
+ROWS = [
+    *_gathers(),
+    *_scatters(),
+    *_segments(),
+    *_only_shapes(),
+    *_boolean(),
+    *_filters(),
+    *_repeated(),
+]

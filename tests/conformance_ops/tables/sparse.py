@@ -79,4 +79,70 @@ def _windows() -> Iterator[Behaviour]:
         )
 
 
-ROWS = [*_segments(), *_products(), *_windows()]
+def _reshapes() -> Iterator[Behaviour]:
+    def reshaped(i, s, n):
+        return tf.raw_ops.SparseReshape(input_indices=i, input_shape=s, new_shape=n)
+
+    two = i64([[0, 1], [1, 2]])
+    none = np.zeros((0, 2), np.int64)
+    yield Behaviour(
+        "SparseReshape.fed",
+        reshaped,
+        {
+            "usual": (two, i64([2, 3]), i64([3, 2])),
+            "hole": (two, i64([2, 3]), i64([-1, 6])),
+            "same": (two, i64([2, 3]), i64([2, 3])),
+            "beyond": (i64([[0, 1], [5, 2]]), i64([2, 3]), i64([3, -1])),
+            "below": (i64([[0, 1], [-1, 2]]), i64([2, 3]), i64([3, -1])),
+            "beyond, same": (i64([[0, 9]]), i64([2, 3]), i64([2, 3])),
+            "does not fit": (two, i64([2, 3]), i64([4, 2])),
+            "does not divide": (two, i64([2, 3]), i64([4, -1])),
+            "two holes": (two, i64([2, 3]), i64([-1, -1])),
+            "negative": (two, i64([2, 3]), i64([-2, -3])),
+            "negative before": (two, i64([-2, -3]), i64([2, 3])),
+            "none": (none, i64([2, 3]), i64([3, 2])),
+            "empty": (none, i64([2, 0]), i64([0, 7])),
+            "empty, hole": (none, i64([2, 0]), i64([0, -1])),
+            "an element of nothing": (i64([[0, 1]]), i64([2, 0]), i64([0, 2])),
+            "too large": (none, i64([2**40, 2**40]), i64([-1, 2**40])),
+            "large": (i64([[2**39, 5]]), i64([2**40, 2**20]), i64([-1, 2**10])),
+        },
+        dims=[[None, 2], [2], [2]],
+    )
+    yield Behaviour(
+        "SparseReshape.unknown_rank",
+        reshaped,
+        {"usual": (two, i64([2, 3]), i64([3, 2]))},
+        outside="describes a shape and has an unknown length",
+    )
+
+
+def _filled() -> Iterator[Behaviour]:
+    def filled(i, v, s, d):
+        return tf.raw_ops.SparseFillEmptyRows(indices=i, values=v, dense_shape=s, default_value=d)
+
+    two, nine = i64([[0, 1], [2, 0]]), f32(9)
+    none = np.zeros((0, 2), np.int64)
+    yield Behaviour(
+        "SparseFillEmptyRows.fed",
+        filled,
+        {
+            "usual": (two, f32([1, 2]), i64([4, 3]), nine),
+            "out of order": (i64([[2, 0], [0, 1]]), f32([1, 2]), i64([4, 3]), nine),
+            "columns out of order": (i64([[0, 2], [0, 1]]), f32([1, 2]), i64([2, 3]), nine),
+            "full": (i64([[0, 0], [1, 0]]), f32([1, 2]), i64([2, 3]), nine),
+            "none": (none, f32([]), i64([3, 2]), nine),
+            "no rows": (none, f32([]), i64([0, 2]), nine),
+            "an element of no rows": (i64([[0, 0]]), f32([1]), i64([0, 2]), nine),
+            "row beyond": (i64([[3, 0]]), f32([1]), i64([3, 2]), nine),
+            "negative row": (i64([[-1, 0]]), f32([1]), i64([3, 2]), nine),
+            "column beyond": (i64([[0, 7]]), f32([1]), i64([1, 2]), nine),
+            "fewer values": (two, f32([1]), i64([4, 3]), nine),
+            "negative shape": (none, f32([]), i64([-1, 2]), nine),
+            "nan": (two, f32([NAN, -0.0]), i64([4, 3]), f32(INF)),
+        },
+        dims=[[None, 2], [None], [2], []],
+    )
+
+
+ROWS = [*_segments(), *_products(), *_windows(), *_reshapes(), *_filled()]
