@@ -117,8 +117,8 @@ INLINE f32 log1p_f32(f32 x) {
 }
 
 //@ exp_less_1:
-// exp(r) - 1 for |r| <= ln(2) / 2, off by 2^-28. Halves of the polynomial don't wait for each other:
-// loops of long chains fill the processor's queue of waiting instructions.
+// exp(r) - 1 for |r| <= ln(2) / 2, off by 2^-28. Halves of the polynomial don't wait for each
+// other: long chains fill the processor's queue of waiting instructions.
 INLINE f32 exp_less_1(f32 r) {
   const f32 square = r * r;
   const f32 low = __builtin_fmaf(0.166665211f, r, 0.49999994f);
@@ -260,45 +260,43 @@ INLINE f32 erf_f32(f32 x) {
   return t > 0.927734375f ? __builtin_copysignf(far, x) : near;
 }
 
-//@ erfc_f32: bits, exp_in_range_f32, keep_nan
-// At most 2 ulp.
+//@ erfc_f32: bits
+// At most 2 ulp: erfc(a) is t * exp(-a^2) * (1 + a polynomial of t), with t = 1 / (a + 2).
 INLINE f32 erfc_f32(f32 x) {
-  // erfc(11) is 0 in f32. By bits: a select of floats would be repeated in all that follows.
-  const i32 magnitude = bits_of(__builtin_fabsf(x)), most = 0x41300000;
-  const f32 a = from_bits(magnitude < most ? magnitude : most);
-  // q = (a - 2) / (a + 2) to more than f32's precision; erfc(a) * exp(a^2) * (1 + 2a) is a
-  // polynomial of it.
-  // Both divisors share one division; what that rounds away is corrected with the rest.
-  const f32 p = a + 2.0f;
-  const f32 c = __builtin_fmaf(2.0f, a, 1.0f);
-  const f32 inverse_both = 1.0f / (p * c);
-  const f32 inverse = inverse_both * c;
-  const f32 quotient = (a - 2.0f) * inverse;
-  const f32 t = __builtin_fmaf(quotient + 1.0f, -2.0f, a);
-  const f32 rest = __builtin_fmaf(quotient, -a, t);
-  const f32 q = __builtin_fmaf(inverse, rest, quotient);
-  f32 y = -4.01139259e-4f;
-  y = __builtin_fmaf(y, q, -1.23075210e-3f);
-  y = __builtin_fmaf(y, q, 1.31355342e-3f);
-  y = __builtin_fmaf(y, q, 8.63227434e-3f);
-  y = __builtin_fmaf(y, q, -8.05991981e-3f);
-  y = __builtin_fmaf(y, q, -5.42046614e-2f);
-  y = __builtin_fmaf(y, q, 1.64055392e-1f);
-  y = __builtin_fmaf(y, q, -1.66031361e-1f);
-  y = __builtin_fmaf(y, q, -9.27639827e-2f);
-  y = __builtin_fmaf(y, q, 2.76978403e-1f);
-  // (1 + y) / (1 + 2a), and what rounding took away
-  const f32 d = inverse_both * p;
-  const f32 ratio = __builtin_fmaf(y, d, d);
-  const f32 c_low = __builtin_fmaf(2.0f, a, 1.0f - c);
-  const f32 off = __builtin_fmaf(-ratio, c_low, __builtin_fmaf(-ratio, c, 1.0f) + y);
-  const f32 low = off * d;
-  // times exp(-a^2), with what rounding a^2 took away
-  const f32 square = a * a;
-  const f32 decay = exp_in_range_f32(-square);
-  const f32 lost = __builtin_fmaf(-a, a, square);
-  const f32 result = __builtin_fmaf(ratio, decay, __builtin_fmaf(ratio, lost, low) * decay);
-  return keep_nan(x, x < 0 ? 2.0f - result : result);
+  const f32 size = __builtin_fabsf(x);
+  const f32 a = size > 10.1875f ? 10.1875f : size;  // erfc(10.1) is 0 in f32; NaN stays
+  const f32 t = 1.0f / (a + 2.0f);
+  // t is off by e of itself, which counts c times. What v is rounded by moves the polynomial as
+  // far as it moves e, the other way.
+  const f32 v = __builtin_fmaf(-2.0f, t, 1.0f);
+  const f32 e = __builtin_fmaf(-t, a, v);
+  const f32 c = __builtin_fmaf(2.57f, t, 0.98f);
+  // The polynomial's first two steps are large, and take one rounding each; the rest are halves
+  // that don't wait for each other.
+  const f32 w = v - 0.625f, w2 = w * w, w4 = w2 * w2;
+  const f32 p2 = __builtin_fmaf(-0.424688101f, w, 0.980985045f);
+  const f32 p4 = __builtin_fmaf(0.303558171f, w, -0.178355783f);
+  const f32 p6 = __builtin_fmaf(-0.225066334f, w, 0.0430195592f);
+  const f32 p8 = __builtin_fmaf(0.134981886f, w, -0.0594233051f);
+  const f32 high = __builtin_fmaf(0.0820119604f, w4, __builtin_fmaf(p8, w2, p6));
+  const f32 p = __builtin_fmaf(high, w4, __builtin_fmaf(p4, w2, p2));
+  const f32 y = __builtin_fmaf(__builtin_fmaf(p, w, -1.11091816f), w, -0.13338688f);
+  // exp(-a^2) is 2^n * exp(r), with r from -0.3 to 0.4, so that (1 + y) * exp(r) isn't below 0.5.
+  // 64 more in the exponent, as in exp_in_range_f32.
+  const f32 square = __builtin_fmaf(a, a, 0.05f);
+  const f32 shifted = __builtin_fmaf(square, -1.44269504f, 12582976.0f);
+  const f32 n = shifted - 12582976.0f;
+  const f32 r_high = __builtin_fmaf(-a, a, n * -0.693145752f);
+  const f32 r_low = __builtin_fmaf(n, -1.42860677e-6f, e * c);
+  const f32 r = r_high + r_low, r2 = r * r;
+  const f32 q2 = __builtin_fmaf(0.166665629f, r, 0.500000179f);
+  const f32 q4 = __builtin_fmaf(0.00836213958f, r, 0.0416591503f);
+  const f32 q = __builtin_fmaf(__builtin_fmaf(0.00145510909f, r2, q4), r2, q2);
+  const f32 less_1 = __builtin_fmaf(q, r2, r_low) + r_high;
+  const f32 scaled = from_bits((i32)((u32)bits_of(t) + ((u32)bits_of(shifted) << 23)));
+  const f32 factor_less_1 = __builtin_fmaf(y, less_1, less_1) + y;
+  const f32 result = __builtin_fmaf(scaled, factor_less_1, scaled) * 0x1p-64f;
+  return x < 0 ? 2.0f - result : result;
 }
 
 //@ quarter_turns:
