@@ -10,7 +10,7 @@
 #ifndef BLADE_ABI_H_
 #define BLADE_ABI_H_
 
-#define BLADE_ABI_VERSION 4
+#define BLADE_ABI_VERSION 5
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,7 +51,7 @@ typedef enum BladeActivation {
   BLADE_ACTIVATION_RELU = 1,
 } BladeActivation;
 
-// C[i] = activation(A[i] * B[i] + bias), for i in [0, batch).
+// C[i] = activation(scale * A[i] * B[i] + bias) + residual[i], for i in [0, batch).
 // A[i] is m x k, or k x m when transpose_a; B[i] is k x n, or n x k when transpose_b. All matrices
 // are row-major; ld* is the distance between rows and *_stride the distance between batch
 // entries, both in elements (a stride of 0 repeats one matrix).
@@ -65,8 +65,10 @@ typedef struct BladeGemm {
   BladeInt ldb, b_stride;
   void* c;
   BladeInt ldc, c_stride;
-  const void* bias;  // n elements added to every row of C, or null
-  int activation;    // BladeActivation
+  const void* bias;      // n elements added to every row of C, or null
+  int activation;        // BladeActivation
+  double scale;          // 1: as it is
+  const void* residual;  // laid out as C, or null; not C itself
   // The executable's input that B is, unchanged, when that input is the same tensor in every call:
   // the host may then pack it once and keep the result. -1 otherwise.
   int b_constant_input;

@@ -103,8 +103,8 @@ void ChannelKernel(const ChannelTile<T>& t) {
       for (BladeInt tap = 0; tap < t.n_taps; ++tap) {
         sum += t.a[t.rows[i] + t.taps[tap].a + j] * t.b[t.taps[tap].b * t.ldb + j];
       }
-      t.c[i * t.ldc + j] =
-          Finish(sum, T(0), t.epilogue.bias != nullptr ? t.epilogue.bias[j] : T(0), t.epilogue);
+      t.c[i * t.ldc + j] = Finish(sum, T(0), t.epilogue.bias != nullptr ? t.epilogue.bias[j] : T(0),
+                                  T(0), t.epilogue);
     }
   }
 }

@@ -30,7 +30,7 @@ void Run(const BladeGemm& gemm, const GemmHost& host, const PackedB*) {
       axpy.ldc = gemm.ldc;
       axpy.m = part.m1 - part.m0;
       axpy.n = part.n1 - part.n0;
-      axpy.epilogue = g.epilogue(part.n0, true, true);
+      axpy.epilogue = g.epilogue(part.batch, part.m0, part.n0, true, true);
       BestKernels<T>().axpy(axpy);
     });
   });

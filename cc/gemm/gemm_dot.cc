@@ -34,7 +34,7 @@ void Run(const BladeGemm& gemm, const GemmHost& host, const PackedB* packed) {
       dot.ldc = gemm.ldc;
       dot.m = part.m1 - part.m0;
       dot.n = part.n1 - part.n0;
-      dot.epilogue = g.epilogue(part.n0, true, true);
+      dot.epilogue = g.epilogue(part.batch, part.m0, part.n0, true, true);
       BestKernels<T>().dot(dot);
     });
   });

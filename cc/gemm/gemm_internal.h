@@ -19,21 +19,28 @@ struct TypedGemm {
         a_row(g.transpose_a ? 1 : g.lda),
         a_k(g.transpose_a ? g.lda : 1),
         bias(static_cast<const T*>(g.bias)),
+        residual(static_cast<const T*>(g.residual)),
+        scale(static_cast<T>(g.scale)),
         relu(g.activation == BLADE_ACTIVATION_RELU) {}
 
   const T* a(BladeInt batch) const { return static_cast<const T*>(gemm.a) + batch * gemm.a_stride; }
   const T* b(BladeInt batch) const { return static_cast<const T*>(gemm.b) + batch * gemm.b_stride; }
   T* c(BladeInt batch) const { return static_cast<T*>(gemm.c) + batch * gemm.c_stride; }
 
-  // The epilogue of columns from `column` on, for a part of k: the first one doesn't accumulate,
-  // bias and activation wait for the last one.
-  Epilogue<T> epilogue(BladeInt column, bool first, bool last) const {
-    return {!first, last && relu, last && bias != nullptr ? bias + column : nullptr};
+  // The epilogue of C from (row, column) on, for a part of k: the first one doesn't accumulate,
+  // bias, activation and residual wait for the last one.
+  Epilogue<T> epilogue(BladeInt batch, BladeInt row, BladeInt column, bool first, bool last) const {
+    if (!last) return {!first, false, nullptr, scale};
+    const BladeInt place = batch * gemm.c_stride + row * gemm.ldc + column;
+    return {!first, relu, bias != nullptr ? bias + column : nullptr, scale,
+            residual != nullptr ? residual + place : nullptr};
   }
 
   const BladeGemm& gemm;
   BladeInt a_row, a_k;  // A(i, p) = a[i * a_row + p * a_k]
   const T* bias;
+  const T* residual;
+  T scale;
   bool relu;
 };
 

@@ -88,11 +88,12 @@ class PartRunner {
       tile.a_row = 1;
       tile.k = k;
       tile.ldc = gemm_.ldc;
-      tile.epilogue = {!first, last && typed_.relu, last ? repeated_ : nullptr};
       for (BladeInt i = 0; i < m; i += rows) {
         const BladeInt height = std::min(rows, m - i);
         tile.a = a_block_ + i * k;
         tile.a_k = height;
+        tile.epilogue = typed_.epilogue(part_.batch, m0 + i, n0, first, last);
+        tile.epilogue.bias = last ? repeated_ : nullptr;
         tile.c = typed_.c(part_.batch) + (m0 + i) * gemm_.ldc + n0;
         kernel[height - 1](tile);
       }
@@ -107,10 +108,12 @@ class PartRunner {
     tile.b_k = kernels_.columns;
     tile.c = repeated_;
     tile.ldc = 0;
-    tile.epilogue = {false, false, typed_.bias != nullptr ? typed_.bias + n0 : nullptr};
     const T* a = typed_.a(part_.batch);  // any row
+    const T* bias = typed_.bias != nullptr ? typed_.bias + n0 : nullptr;
+    bool first = true;
     repeats.ForSame([&](BladeInt from, BladeInt length) {
       for (BladeInt to = from + length; from < to; from += tile.k) {
+        tile.epilogue = {!first, false, first ? bias : nullptr, typed_.scale};
         tile.k = to - from;
         if (packed_b_ != nullptr) {
           tile.b = packed_b_ + n0 * gemm_.k + from * kernels_.columns;
@@ -122,7 +125,7 @@ class PartRunner {
         tile.next_b = tile.b;
         tile.a = a + from;
         kernels_.tile[tile.n > kernels_.lanes][0](tile);
-        tile.epilogue = {true, false, nullptr};
+        first = false;
       }
     });
   }
@@ -187,7 +190,6 @@ class PartRunner {
       tile.a_row = a_row;
       tile.k = k;
       tile.ldc = gemm_.ldc;
-      tile.epilogue = typed_.epilogue(n0, k0 == 0, k1 == gemm_.k);
       T* c = typed_.c(part_.batch) + m0 * gemm_.ldc + n0;
       const auto* kernel = table[tile.n > kernels_.lanes];
       for (BladeInt i = 0, t = 0; i < m; i += rows, ++t) {
@@ -195,6 +197,7 @@ class PartRunner {
         tile.a = a + t * a_tile;
         tile.a_k = pack_a ? height : a_k;
         tile.c = c + i * gemm_.ldc;
+        tile.epilogue = typed_.epilogue(part_.batch, m0 + i, n0, k0 == 0, k1 == gemm_.k);
         kernel[height - 1](tile);
         tile.next_b = tile.b;  // the first tile has fetched the next panel
       }

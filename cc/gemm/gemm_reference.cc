@@ -20,10 +20,12 @@ void Run(const BladeGemm& gemm, const GemmHost&, const PackedB*) {
           for (BladeInt p = 0; p < g.gemm.k; ++p) {
             sum += static_cast<double>(a[i * g.a_row + p * g.a_k]) * b[p * b_k + j * b_column];
           }
-          T x = static_cast<T>(sum);
+          T x = static_cast<T>(sum) * g.scale;
           if (g.bias != nullptr) x += g.bias[j];
           if (g.relu) x = x < T(0) ? T(0) : x;
-          c[i * g.gemm.ldc + j] = x;
+          const BladeInt place = i * g.gemm.ldc + j;
+          if (g.residual != nullptr) x += g.residual[batch * g.gemm.c_stride + place];
+          c[place] = x;
         }
       }
     }

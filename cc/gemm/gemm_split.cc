@@ -108,7 +108,7 @@ class PartRunner {
       float* c = typed_.c(part_.batch) + m0 * gemm_.ldc + n0;
       const uint16_t* next = fetch_ ? b + SplitKernels::SizeOfPanel(gemm_.k) : nullptr;
       kernels_.multiply(a_, m, b, next, k, c, gemm_.ldc, n,
-                        typed_.epilogue(n0, k0 == 0, k0 + k == gemm_.k));
+                        typed_.epilogue(part_.batch, m0, n0, k0 == 0, k0 + k == gemm_.k));
     }
     return true;
   }

@@ -12,9 +12,11 @@ namespace blade {
 // How a computed element is stored.
 template <typename T>
 struct Epilogue {
-  bool accumulate;  // add to what C holds
-  bool relu;        // x < 0 ? 0 : x, so that NaN stays NaN
-  const T* bias;    // one for each column, or null
+  bool accumulate;              // add to what C holds
+  bool relu;                    // x < 0 ? 0 : x, so that NaN stays NaN
+  const T* bias;                // one for each column, or null
+  T scale = 1;                  // of the sum, before anything is added
+  const T* residual = nullptr;  // added last; from where C's first element is, rows as C's; or null
 };
 
 // One register tile: C[rows][n] = A[rows][k] * B[k][n], with `rows` fixed by the kernel.

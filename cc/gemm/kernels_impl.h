@@ -63,10 +63,12 @@ BLADE_INLINE Vec<T> Relu(Vec<T> x) {
 
 // What the epilogue makes of one element.
 template <typename T>
-BLADE_INLINE T Finish(T x, T old, T bias, const Epilogue<T>& epilogue) {
+BLADE_INLINE T Finish(T x, T old, T bias, T residual, const Epilogue<T>& epilogue) {
+  x *= epilogue.scale;
   if (epilogue.accumulate) x += old;
   if (epilogue.bias != nullptr) x += bias;
   if (epilogue.relu) x = x < T(0) ? T(0) : x;
+  if (epilogue.residual != nullptr) x += residual;
   return x;
 }
 
@@ -77,17 +79,18 @@ BLADE_INLINE Vector At(const T* from, BladeInt i) {
   return value;
 }
 
-// Finishes and stores elements [j, n) of a row as long as a whole Vector fits; returns what is
-// left.
+// Finishes and stores elements [j, n) of a row, which begins `row` elements into C, as long as a
+// whole Vector fits; returns what is left.
 template <typename Vector, typename T>
 BLADE_INLINE BladeInt StorePart(const Epilogue<T>& epilogue, const T* values, BladeInt j,
-                                BladeInt n, T* c) {
+                                BladeInt n, T* c, BladeInt row) {
   constexpr BladeInt kWidth = sizeof(Vector) / sizeof(T);
   for (; j + kWidth <= n; j += kWidth) {
-    Vector x = At<Vector>(values, j);
+    Vector x = At<Vector>(values, j) * epilogue.scale;
     if (epilogue.accumulate) x += At<Vector>(c, j);
     if (epilogue.bias != nullptr) x += At<Vector>(epilogue.bias, j);
     if (epilogue.relu) x = x < Vector{} ? Vector{} : x;
+    if (epilogue.residual != nullptr) x += At<Vector>(epilogue.residual + row, j);
     __builtin_memcpy(c + j, &x, sizeof(x));
   }
   return j;
@@ -99,12 +102,14 @@ template <typename T>
 __attribute__((noinline)) void StorePartialTile(const Epilogue<T>& epilogue, T* to, BladeInt ldc,
                                                 BladeInt n, const T* values, int rows, int width) {
   for (int i = 0; i < rows; ++i, values += width) {
-    T* c = to + i * ldc;
-    BladeInt j = StorePart<Vec<T>>(epilogue, values, 0, n, c);
-    j = StorePart<Quad<T>>(epilogue, values, j, n, c);
+    const BladeInt row = i * ldc;
+    T* c = to + row;
+    BladeInt j = StorePart<Vec<T>>(epilogue, values, 0, n, c, row);
+    j = StorePart<Quad<T>>(epilogue, values, j, n, c, row);
     for (; j < n; ++j) {
       c[j] = Finish(values[j], epilogue.accumulate ? c[j] : T(0),
-                    epilogue.bias != nullptr ? epilogue.bias[j] : T(0), epilogue);
+                    epilogue.bias != nullptr ? epilogue.bias[j] : T(0),
+                    epilogue.residual != nullptr ? epilogue.residual[row + j] : T(0), epilogue);
     }
   }
 }
@@ -122,6 +127,9 @@ BLADE_INLINE void FinishTile(Vec<T> (&sum)[kRows][kVectors], const Epilogue<T>& 
     BLADE_EACH_ACCUMULATOR(Store(&values[i][v * kLanes<T>], sum[i][v]))
     return StorePartialTile(epilogue, c, ldc, n, values[0], kRows, kVectors * kLanes<T>);
   }
+  if (epilogue.scale != T(1)) {
+    BLADE_EACH_ACCUMULATOR(sum[i][v] *= epilogue.scale)
+  }
   if (epilogue.accumulate) {
     BLADE_EACH_ACCUMULATOR(sum[i][v] += Load(c + i * ldc + v * kLanes<T>))
   }
@@ -130,6 +138,9 @@ BLADE_INLINE void FinishTile(Vec<T> (&sum)[kRows][kVectors], const Epilogue<T>& 
   }
   if (epilogue.relu) {
     BLADE_EACH_ACCUMULATOR(sum[i][v] = Relu<T>(sum[i][v]))
+  }
+  if (epilogue.residual != nullptr) {
+    BLADE_EACH_ACCUMULATOR(sum[i][v] += Load(epilogue.residual + i * ldc + v * kLanes<T>))
   }
   BLADE_EACH_ACCUMULATOR(Store(c + i * ldc + v * kLanes<T>, sum[i][v]))
 #undef BLADE_EACH_ACCUMULATOR
@@ -246,10 +257,12 @@ void DotBlock(const Dot<T>& d, BladeInt i0, BladeInt j0) {
       for (int chain = 1; chain < kChains; ++chain) sum[0][i][j] += sum[chain][i][j];
       T x = Sum<T>(sum[0][i][j]);
       for (BladeInt q = p; q < d.k; ++q) x += a[i * d.lda + q] * b[j * d.ldb + q];
-      T* c = d.c + (i0 + i) * d.ldc + j0 + j;
+      const BladeInt place = (i0 + i) * d.ldc + j0 + j;
+      T* c = d.c + place;
       const Epilogue<T>& epilogue = d.epilogue;
       *c = Finish(x, epilogue.accumulate ? *c : T(0),
-                  epilogue.bias != nullptr ? epilogue.bias[j0 + j] : T(0), epilogue);
+                  epilogue.bias != nullptr ? epilogue.bias[j0 + j] : T(0),
+                  epilogue.residual != nullptr ? epilogue.residual[place] : T(0), epilogue);
     }
   }
 }
@@ -340,12 +353,16 @@ void AxpyKernel(const Axpy<T>& x) {
     for (; p + 2 <= x.k; p += 2) AxpyDepth<T, 2>(x, p, j, n);
     for (; p < x.k; ++p) AxpyDepth<T, 1>(x, p, j, n);
     const Epilogue<T>& epilogue = x.epilogue;
-    if (epilogue.bias == nullptr && !epilogue.relu) continue;
+    if (epilogue.bias == nullptr && !epilogue.relu && epilogue.scale == T(1) &&
+        epilogue.residual == nullptr) {
+      continue;
+    }
     for (BladeInt i = 0; i < x.m; ++i) {
-      T* c = x.c + i * x.ldc + j;
+      const BladeInt row = i * x.ldc + j;
+      T* c = x.c + row;
       for (BladeInt q = 0; q < n; ++q) {
         c[q] = Finish(c[q], T(0), epilogue.bias != nullptr ? epilogue.bias[j + q] : T(0),
-                      {false, epilogue.relu, epilogue.bias});
+                      epilogue.residual != nullptr ? epilogue.residual[row + q] : T(0), epilogue);
       }
     }
   }

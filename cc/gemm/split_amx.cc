@@ -133,19 +133,25 @@ void Sum(const uint16_t* upper, const uint16_t* lower, const uint16_t* b, const 
   if (kTwo) _tile_stored(3, sums + 16 * SplitKernels::kColumns + 16, kRowBytes);
 }
 
+// c: from row `row` on of what the epilogue is for.
 void Store(const float* sums, BladeInt m, float* c, BladeInt ldc, BladeInt n,
-           const Epilogue<float>& epilogue) {
+           const Epilogue<float>& epilogue, BladeInt row) {
   for (int j = 0; j < n; j += 16) {
     const __mmask16 mask = First(n - j);
     const __m512 bias = epilogue.bias != nullptr ? _mm512_maskz_loadu_ps(mask, epilogue.bias + j)
                                                  : _mm512_setzero_ps();
     for (BladeInt i = 0; i < m; ++i) {
       __m512 x = _mm512_load_ps(sums + i * SplitKernels::kColumns + j);
+      if (epilogue.scale != 1) x = _mm512_mul_ps(x, _mm512_set1_ps(epilogue.scale));
       if (epilogue.accumulate) x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, c + i * ldc + j));
       if (epilogue.bias != nullptr) x = _mm512_add_ps(x, bias);
       if (epilogue.relu) {
         const __mmask16 negative = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
         x = _mm512_mask_mov_ps(x, negative, _mm512_setzero_ps());
+      }
+      if (epilogue.residual != nullptr) {
+        const float* residual = epilogue.residual + (row + i) * ldc + j;
+        x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, residual));
       }
       _mm512_mask_storeu_ps(c + i * ldc + j, mask, x);
     }
@@ -174,7 +180,7 @@ void Multiply(const uint16_t* a, BladeInt m, const uint16_t* b, const uint16_t* 
     } else {
       Sum<false>(upper, upper, b, next_b, fetch, steps, sums);
     }
-    Store(sums, rows, c + i * ldc, ldc, n, epilogue);
+    Store(sums, rows, c + i * ldc, ldc, n, epilogue, i);
     next_b += steps * fetch * kLine;
   }
   _tile_release();

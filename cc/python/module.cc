@@ -269,6 +269,7 @@ py::array Gemm(const py::array& a_in, const py::array& b_in, bool transpose_a, b
   if (gemm.dtype != DTypeOf(b.dtype()) || (gemm.dtype != BLADE_F32 && gemm.dtype != BLADE_F64)) {
     throw py::type_error("a and b must both be float32 or float64");
   }
+  gemm.scale = 1;
   gemm.batch = 1;
   std::vector<py::ssize_t> dims(a.shape(), a.shape() + rank - 2);
   for (py::ssize_t i = 0; i + 2 < rank; ++i) {

@@ -81,6 +81,7 @@ void Measure(const Shape& s, blade::ThreadPool* pool) {
   fill(a, s.batch * s.m * s.k);
   fill(b, s.batch * s.k * s.n);
   gemm.a = a.data(), gemm.b = b.data(), gemm.c = c.data();
+  gemm.scale = 1;
   gemm.b_constant_input = -1;
   const auto packed = blade::PackB(gemm);
   const blade::GemmHost host = {ParallelFor, pool, pool->threads(), nullptr};

@@ -59,6 +59,10 @@ struct Case {
   BladeInt batch, m, n, k;
   bool transpose_a, transpose_b, bias, relu, one_b, padded;
   double same = 0;  // share of A's columns that hold the same in all rows, if A isn't transposed
+
+  // These vary with the sizes.
+  double scale() const { return (m + n + k) % 5 < 2 ? 0.3 : 1; }
+  bool residual() const { return (m + n + k) % 3 == 0; }
 };
 
 // Makes a share of the columns the same in all rows: some whole ranges, and some single columns.
@@ -97,10 +101,13 @@ void Check(const Case& c, ThreadPool* pool) {
   const auto b =
       Matrix<T>(c.one_b ? 1 : c.batch, b_rows, b_columns, gemm.ldb, gemm.b_stride, &random, &size);
   const auto bias = Matrix<T>(1, 1, c.n, c.n, c.n, &random, &size);
+  const auto residual = Matrix<T>(c.batch, c.m, c.n, gemm.ldc, gemm.c_stride, &random, &size);
   const auto got = Matrix<T>(c.batch, c.m, c.n, gemm.ldc, gemm.c_stride, nullptr, &size);
   const auto expected = Matrix<T>(c.batch, c.m, c.n, gemm.ldc, gemm.c_stride, nullptr, &size);
   gemm.a = a.get(), gemm.b = b.get(), gemm.bias = c.bias ? bias.get() : nullptr;
   gemm.activation = c.relu ? BLADE_ACTIVATION_RELU : BLADE_ACTIVATION_NONE;
+  gemm.scale = c.scale();
+  gemm.residual = c.residual() ? residual.get() : nullptr;
   gemm.b_constant_input = -1;
 
   const GemmHost host = {ParallelFor, pool, pool->threads(), Count};
@@ -120,13 +127,15 @@ void Check(const Case& c, ThreadPool* pool) {
                                                 : std::fabs(got[i] - expected[i]) <= tolerance;
       if (same) continue;
       char text[300];
-      std::snprintf(text, sizeof(text),
-                    "%s: batch %lld m %lld n %lld k %lld%s%s%s%s%s%s%s: element %lld is %g, not %g",
-                    GemmImplementationName(gemm, packed.get()), (long long)c.batch, (long long)c.m,
-                    (long long)c.n, (long long)c.k, c.transpose_a ? " transpose_a" : "",
-                    c.transpose_b ? " transpose_b" : "", c.bias ? " bias" : "",
-                    c.relu ? " relu" : "", c.one_b ? " one_b" : "", c.padded ? " padded" : "",
-                    constant_b ? " packed" : "", (long long)i, (double)got[i], (double)expected[i]);
+      std::snprintf(
+          text, sizeof(text),
+          "%s: batch %lld m %lld n %lld k %lld%s%s%s%s%s%s%s%s%s: element %lld is %g, not %g",
+          GemmImplementationName(gemm, packed.get()), (long long)c.batch, (long long)c.m,
+          (long long)c.n, (long long)c.k, c.transpose_a ? " transpose_a" : "",
+          c.transpose_b ? " transpose_b" : "", c.bias ? " bias" : "", c.relu ? " relu" : "",
+          c.one_b ? " one_b" : "", c.padded ? " padded" : "", c.scale() != 1 ? " scale" : "",
+          c.residual() ? " residual" : "", constant_b ? " packed" : "", (long long)i,
+          (double)got[i], (double)expected[i]);
       testing::Fail(__FILE__, __LINE__, text);
     }
   }
@@ -210,6 +219,7 @@ std::vector<float> Product(const std::vector<float>& a, const std::vector<float>
                            BladeInt n, BladeInt k, bool packed, bool reference = false) {
   BladeGemm gemm{};
   gemm.dtype = BLADE_F32;
+  gemm.scale = 1;
   gemm.batch = 1, gemm.m = m, gemm.n = n, gemm.k = k;
   gemm.lda = k, gemm.ldb = n, gemm.ldc = n;
   gemm.a = a.data(), gemm.b = b.data();
@@ -278,6 +288,7 @@ TEST(Numbers_that_have_no_parts_give_what_f32_gives) {
 TEST(Nothing_is_written_for_an_empty_product) {
   BladeGemm gemm{};
   gemm.dtype = BLADE_F32;
+  gemm.scale = 1;
   const GemmHost host = {ParallelFor, nullptr, 1, nullptr};
   for (const auto& [batch, m, n] : {std::tuple{0, 2, 2}, {1, 0, 2}, {1, 2, 0}}) {
     gemm.batch = batch, gemm.m = m, gemm.n = n, gemm.k = 3;
@@ -292,6 +303,7 @@ TEST(Nan_passes_through_relu) {
   float c = 0;
   BladeGemm gemm{};
   gemm.dtype = BLADE_F32;
+  gemm.scale = 1;
   gemm.batch = gemm.m = gemm.n = gemm.k = gemm.lda = gemm.ldb = gemm.ldc = 1;
   gemm.a = &a, gemm.b = &b, gemm.c = &c;
   gemm.activation = BLADE_ACTIVATION_RELU;
@@ -303,6 +315,7 @@ TEST(Packed_constants_are_found_by_what_they_are) {
   const std::vector<float> b(64, 1), other(64, 2);
   BladeGemm gemm{};
   gemm.dtype = BLADE_F32;
+  gemm.scale = 1;
   gemm.batch = 1, gemm.m = 2, gemm.n = 8, gemm.k = 8, gemm.ldb = 8;
   gemm.b = b.data();
   gemm.b_constant_input = 1;
@@ -331,6 +344,7 @@ TEST(An_input_that_changes_forever_is_not_packed_forever) {
   PackedConstants constants(1);
   BladeGemm gemm{};
   gemm.dtype = BLADE_F32;
+  gemm.scale = 1;
   gemm.batch = 1, gemm.m = 2, gemm.n = 8, gemm.k = 8, gemm.ldb = 8;
   int packed = 0;
   for (const auto& matrix : matrices) {

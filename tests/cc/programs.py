@@ -14,7 +14,7 @@ import pytest
 from tf_blade.compiler.build.container import pack
 
 ABI_HEADER = Path(__file__).resolve().parents[2] / "cc" / "blade_abi.h"
-ABI_VERSION = 4
+ABI_VERSION = 5
 BASE_ISA = "aarch64" if platform.machine() == "aarch64" else "x86-64-v2"
 
 # y = a + b (equal shapes; f32), a again as one row, and a copy of c plus one (f32, any shape).
@@ -57,7 +57,7 @@ static int run(const BladeHost* host, void* ctx, const BladeTensor* in) {
   float* y = (float*)host->allocate_output(ctx, 0, 2, dims);
   if (!y) return BLADE_OUT_OF_MEMORY;
   BladeGemm g = {BLADE_F32, 0, 0, 1, m, n, k, in[0].data, k, 0, in[1].data, n, 0, y, n, 0,
-                 in[2].data, BLADE_ACTIVATION_RELU, 1};
+                 in[2].data, BLADE_ACTIVATION_RELU, 1, nullptr, 1};
   return host->gemm(ctx, &g) ? BLADE_HOST_ERROR : BLADE_OK;
 }
 static const char* const refusals[] = {"MatMul (dense/MatMul): inner dims differ"};

@@ -48,6 +48,8 @@ class Gemm(ctypes.Structure):
         ("c_stride", c_int64),
         ("bias", c_void_p),
         ("activation", c_int),
+        ("scale", c_double),
+        ("residual", c_void_p),
         ("b_constant_input", c_int),
     ]
 
@@ -294,11 +296,13 @@ class Call:
         c = matrices(g.c, g.m, g.n, g.ldc, g.c_stride)
         left = a.swapaxes(1, 2) if g.transpose_a else a
         right = b.swapaxes(1, 2) if g.transpose_b else b
-        result = left.astype(np.float64) @ right.astype(np.float64)
+        result = g.scale * (left.astype(np.float64) @ right.astype(np.float64))
         if g.bias:
             result = result + matrices(g.bias, 1, g.n, g.n, 0)[0]
         if g.activation == 1:
             result = np.where(result < 0, 0, result)
+        if g.residual:
+            result = result + matrices(g.residual, g.m, g.n, g.ldc, g.c_stride)
         c[...] = result
         return 0
 

@@ -75,6 +75,19 @@ def _matmuls() -> Iterator[Case]:
             yield Case(f"{op}.{name}", raw(op, **attrs), args, sizes=(0, 1, 2, 5), **tolerance)
     args = (Arg("f64", ("b", "n", "k"), finite), Arg("f64", ("b", "k", "m"), finite))
     yield Case("BatchMatMul.f64", raw("BatchMatMul"), args, sizes=(0, 1, 2, 5), **tolerance)
+    x, y, z = (Arg("f32", dims, finite) for dims in (("n", 4), (4, 5), ("n", 5)))
+    yield Case(
+        "MatMul.with_residual",
+        lambda x, y, b, z: tf.nn.relu(x @ y + b) + z,
+        (x, y, Arg("f32", (5,), finite), z),
+        **tolerance,
+    )
+    args = (Arg("f32", ("b", "n", 4), finite), Arg("f32", ("b", "m", 4), finite))
+    for name, scaled in {
+        "divided": lambda x, y: tf.matmul(x, y, adjoint_b=True) / 8.0**0.5,
+        "multiplied": lambda x, y: 0.3 * tf.matmul(x, y, adjoint_b=True),
+    }.items():
+        yield Case(f"BatchMatMulV2.{name}", scaled, args, sizes=(0, 1, 2, 5), **tolerance)
 
 
 # Equations of dense layers and attention, and the forms that need transposes or sums.

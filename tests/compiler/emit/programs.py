@@ -628,6 +628,31 @@ EXAMPLES = [
         %2: f32[a, c, 3] = dot_general(%y, %w, plain_a)""",
     ),
     Example(
+        "products_that_end_in_a_scale_or_a_residual",
+        "(%x: f32[a, b, 4], %w: f32[4, 6] constant, %v: f32[6], %r: f32[a, b, 6])"
+        " -> (%2, %5, %7, %10)",
+        """%0: f32[a, b, 6] = dot_general(%x, %w, %v, relu)
+        %2: f32[a, b, 6] = add(%r, %0)
+        %3: f32[a, b, b] = dot_general(%x, %x, plain_b)
+        %c: f32[] = constant(value=0.25)
+        %4: f32[a, b, b] = broadcast_in_dim(%c, shape=[a, b, b], dims=[])
+        %5: f32[a, b, b] = mul(%3, %4)
+        %6: f32[a, b, 4] = dot_general(%5, %x, plain)
+        %7: f32[a, b, 4] = add(%6, %x)
+        %8: f32[a*b, 4] = reshape(%x, shape=[a*b, 4])
+        %9: f32[a*b, 6] = dot_general(%8, %w, plain)
+        %11: f32[a, b, 6] = reshape(%9, shape=[a, b, 6])
+        %10: f32[a, b, 6] = add(%11, %2)""",
+        sizes=(("b", (0, 1, 2, 5, 9)),),
+    ),
+    Example(
+        "a_residual_of_products_over_nothing",
+        "(%x: f32[a, b], %y: f32[b, 3], %r: f32[a, 3]) -> (%1)",
+        """%0: f32[a, 3] = dot_general(%x, %y, plain)
+        %1: f32[a, 3] = add(%0, %r)""",
+        sizes=(("b", (0, 1, 4)),),
+    ),
+    Example(
         "attention_without_copies",
         "(%x: f32[a, b, 24]) -> (%12)",
         """%q: f32[a, b, 8] = slice(%x, start=[0, 0, 0], limit=[a, b, 8], stride=[1, 1, 1])

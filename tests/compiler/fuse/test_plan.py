@@ -240,6 +240,76 @@ def test_a_matrix_product_writes_the_transpose_that_alone_reads_it():
     )
 
 
+DOT = "dot_general(%x, %w, transpose_a=false, transpose_b=false, activation=none)"
+
+
+def test_a_matrix_product_writes_the_multiple_that_alone_reads_it():
+    scale = """%c: f32[] = constant(value=8.0)
+        %1: f32[a, 4] = broadcast_in_dim(%c, shape=[a, 4], dims=[])"""
+    for kind in ("mul(%0, %1)", "mul(%1, %0)", "div(%0, %1)"):
+        expect(
+            "(%x: f32[a, 3], %w: f32[3, 4]) -> (%2)",
+            f"""%0: f32[a, 4] = {DOT}
+            {scale}
+            %2: f32[a, 4] = {kind}""",
+            "dot_general_0 -> %2",
+        )
+    # 8 / x is no multiple, and a bias would be multiplied as well.
+    expect(
+        "(%x: f32[a, 3], %w: f32[3, 4], %v: f32[4]) -> (%2, %4)",
+        f"""%0: f32[a, 4] = {DOT}
+        {scale}
+        %2: f32[a, 4] = div(%1, %0)
+        %3: f32[a, 4] = {DOT.replace("%w", "%w, %v")}
+        %4: f32[a, 4] = mul(%3, %1)""",
+        """dot_general_0 -> %0
+        loop_0 [a, 4] -> %2
+        dot_general_1 -> %3
+        loop_1 [a, 4] -> %4""",
+    )
+
+
+def test_a_matrix_product_writes_a_sum_that_must_be_in_memory():
+    expect(
+        "(%x: f32[a, 3], %w: f32[3, 4], %r: f32[a, 2, 2]) -> (%2)",
+        f"""%0: f32[a, 4] = {DOT}
+        %1: f32[a, 2, 2] = reshape(%0, shape=[a, 2, 2])
+        %2: f32[a, 2, 2] = add(%r, %1)""",
+        "dot_general_0 -> %2",
+    )
+    # Two products: one is in memory for the other.
+    expect(
+        "(%x: f32[a, 3], %w: f32[3, 4]) -> (%2)",
+        f"""%0: f32[a, 4] = {DOT}
+        %1: f32[a, 4] = {DOT.replace("none", "relu")}
+        %2: f32[a, 4] = add(%0, %1)""",
+        """dot_general_0 -> %1
+        dot_general_1 -> %2""",
+    )
+
+
+def test_a_sum_that_costs_nothing_where_it_is_read_is_no_residual():
+    expect(
+        "(%x: f32[a, 3], %w: f32[3, 4], %r: f32[a, 4]) -> (%2)",
+        f"""%0: f32[a, 4] = {DOT}
+        %1: f32[a, 4] = add(%0, %r)
+        %2: f32[a] = reduce(%1, kind=sum, dims=[1])""",
+        """dot_general_0 -> %0
+        row_reduce_0 rows [a] columns [4] -> %2""",
+    )
+
+
+def test_what_is_not_in_memory_is_no_residual():
+    expect(
+        "(%x: f32[a, 3], %w: f32[3, 4], %r: f32[a, 4]) -> (%2)",
+        f"""%0: f32[a, 4] = {DOT}
+        %1: f32[a, 4] = exp(%r)
+        %2: f32[a, 4] = add(%0, %1)""",
+        """dot_general_0 -> %0
+        loop_0 [a, 4] -> %2""",
+    )
+
+
 def test_producers_are_computed_inside_a_concatenation():
     expect(
         "(%x: f32[a, 3], %y: f32[a, 4]) -> (%2)",

@@ -82,6 +82,21 @@ def test_a_value_kept_for_a_later_pass_is_scratch():
     assert not result.memory.slots
 
 
+def test_a_library_call_says_how_the_product_ends():
+    flags = "transpose_a=false, transpose_b=false"
+    result = scheduled(
+        "(%x: f32[a, 3], %w: f32[3, 4], %v: f32[4], %r: f32[a, 4]) -> (%1, %4)",
+        f"""%0: f32[a, 4] = dot_general(%x, %w, %v, {flags}, activation=relu)
+        %1: f32[a, 4] = add(%0, %r)
+        %2: f32[a, 4] = dot_general(%x, %w, {flags}, activation=none)
+        %c: f32[] = constant(value=8.0)
+        %3: f32[a, 4] = broadcast_in_dim(%c, shape=[a, 4], dims=[])
+        %4: f32[a, 4] = div(%2, %3)""",
+    )
+    ends = [line.partition(" with ")[2] for line in str(result).splitlines() if " call " in line]
+    assert ends == ["bias %v, relu, residual %r", "scale 0.125"]
+
+
 def chain(length: int, shapes: tuple[str, ...]) -> Schedule:
     """Matrix products one after another, each reading the last."""
     lines = []

@@ -6,7 +6,8 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from tf_blade.compiler.fuse.index import mul
-from tf_blade.compiler.fuse.matrices import MatrixView, product_of, result_view, view
+from tf_blade.compiler.fuse.matrices import MatrixView, result_view, view
+from tf_blade.compiler.fuse.products import Epilogue, Product
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Program, Value
 
@@ -23,8 +24,8 @@ class Batch:
 
 @dataclass(frozen=True)
 class GemmCall:
-    """c = activation(a * b + bias) for every entry of `batch`, outermost dim first. The last batch
-    dim goes into the call; loops run over the others.
+    """c = activation(scale * a * b + bias) + residual for every entry of `batch`, outermost dim
+    first. The last batch dim goes into the call; loops run over the others.
 
     a is m x k, or k x m when transpose_a; b is k x n, or n x k when transpose_b.
     constant_input: the cluster's input that b is, if it is the same in every call, else -1.
@@ -39,13 +40,13 @@ class GemmCall:
     n: Dim
     k: Dim
     batch: tuple[Batch, ...]
-    bias: Value | None
-    activation: str
+    epilogue: Epilogue
     constant_input: int
 
 
 def gemm_call(
     root: Value,
+    product: Product,
     program: Program,
     in_memory: Container[Value],
     constant_inputs: Mapping[int, int],
@@ -53,12 +54,13 @@ def gemm_call(
     """The call that writes `root`.
 
     Args:
+      product: how.
       constant_inputs: the program's parameters that are the same in every call, and the numbers
         that they have among the cluster's inputs.
     """
-    op = product_of(root)
-    assert op is not None
-    a, b, c = view(op.operands[0], in_memory), view(op.operands[1], in_memory), result_view(root)
+    op = product.op
+    a, b = view(op.operands[0], in_memory), view(op.operands[1], in_memory)
+    c = result_view(root, product.written)
     assert a is not None and b is not None
     # In memory a matrix may lie the other way round than the op says.
     transpose_a = bool(op.attrs["transpose_a"]) != (a.column != 1)
@@ -87,8 +89,7 @@ def gemm_call(
         n,
         k,
         tuple(batch),
-        op.operands[2] if len(op.operands) == 3 else None,
-        op.attrs["activation"],
+        product.epilogue,
         _constant_input(b, mul(k, n), program, constant_inputs),
     )
 

@@ -22,7 +22,7 @@ def gemm_step(printer: RunPrinter, step: Gemm) -> list[str]:
     """Lines that call the host's gemm, in a loop where the batch needs one."""
     (root,) = step.group.roots
     roots, constants = printer.schedule.plan.roots, printer.constant_inputs
-    call = gemm_call(root, printer.program, roots, constants)
+    call = gemm_call(root, step.product, printer.program, roots, constants)
     kind = c.type_name(root.type.dtype)
     name = f"{printer.prefix}{step.group.name}_call"
     outer, inner = call.batch[:-1], call.batch[-1:]
@@ -38,7 +38,7 @@ def gemm_step(printer: RunPrinter, step: Gemm) -> list[str]:
         return " + ".join([pointer, *terms])
 
     batch = inner[0] if inner else Batch(1, 0, 0, 0)
-    a, b, out = call.a, call.b, call.c
+    a, b, out, end = call.a, call.b, call.c, call.epilogue
     fields = {
         "dtype": "BLADE_F64" if root.type.dtype is DType.F64 else "BLADE_F32",
         "transpose_a": int(call.transpose_a),
@@ -56,8 +56,12 @@ def gemm_step(printer: RunPrinter, step: Gemm) -> list[str]:
         "c": place(f"{printer.names[root]}_ptr", 0, [x.c for x in outer]),
         "ldc": printer.dim(out.leading),
         "c_stride": printer.dim(batch.c),
-        "bias": printer.pointer(base(call.bias)) if call.bias is not None else "nullptr",
-        "activation": _ACTIVATIONS[call.activation],
+        "bias": printer.pointer(base(end.bias)) if end.bias is not None else "nullptr",
+        "activation": _ACTIVATIONS[end.activation],
+        "scale": repr(end.scale),
+        "residual": "nullptr"
+        if end.residual is None
+        else place(printer.pointer(base(end.residual)), 0, [x.c for x in outer]),
         "b_constant_input": str(call.constant_input),
     }
     lines = [f"BladeGemm {name} = {{}};"]

@@ -11,7 +11,7 @@ from tf_blade.compiler.fuse.groups import spread, squeezed
 from tf_blade.compiler.fuse.index import LoopVar
 from tf_blade.compiler.fuse.scalar import Pool, Tracer
 from tf_blade.compiler.ir.dims import Dim
-from tf_blade.compiler.ir.program import Op, Value
+from tf_blade.compiler.ir.program import Value
 
 # These move no data when a matrix product reads through them.
 _VIEWS = frozenset(["reshape", "transpose", "slice"])
@@ -120,21 +120,12 @@ def _contiguous(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return tuple(reversed(strides))
 
 
-def product_of(root: Value) -> Op | None:
-    """The matrix product that writes `root`: its own op, or the one that it transposes."""
-    op = root.op
-    if op is None:
-        return None
-    if op.kind == "transpose" and op.attrs["perm"][-1] == root.type.rank - 1:
-        op = op.operands[0].op
-    return op if op is not None and op.kind == "dot_general" else None
-
-
-def result_view(root: Value) -> MatrixView:
-    """Where the matrix product that writes `root` puts its results."""
-    assert root.op is not None
-    strides = _contiguous(root.type.shape)
-    if root.op.kind == "transpose":
-        perm = list(root.op.attrs["perm"])
+def result_view(root: Value, written: Value) -> MatrixView:
+    """Where the matrix product that writes `root` puts its results: `written`, which is the product
+    or its transpose, has them in the same order."""
+    assert written.op is not None
+    strides = _contiguous(written.type.shape)
+    if written.op.kind == "transpose":
+        perm = list(written.op.attrs["perm"])
         strides = tuple(strides[perm.index(axis)] for axis in range(len(perm)))
     return MatrixView(root, 0, strides[:-2], strides[-2], strides[-1])

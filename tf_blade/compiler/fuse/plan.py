@@ -26,7 +26,8 @@ from tf_blade.compiler.fuse.groups import (
     trace,
 )
 from tf_blade.compiler.fuse.index import LoopVar
-from tf_blade.compiler.fuse.matrices import base, product_of
+from tf_blade.compiler.fuse.matrices import base
+from tf_blade.compiler.fuse.products import product_of
 from tf_blade.compiler.fuse.roots import find_roots
 from tf_blade.compiler.fuse.scalar import NotInPlace, Scalar
 from tf_blade.compiler.ir.dims import product, to_text
@@ -147,8 +148,7 @@ def _single(program: Program, root: Value, stored: Mapping[Value, str]) -> Group
         "dynamic_update",
     ):
         return Group(kind, [root])
-    product_op = product_of(root)
-    if product_op is not None and product_op.result not in stored:
+    if product_of(root, stored) is not None:
         return Group("dot_general", [root])
     if kind == "shape_value":
         return Group("host", [root])

@@ -6,11 +6,13 @@ is better computed once: dear values that several kernels, or one kernel at seve
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tf_blade.compiler.fuse import cost
-from tf_blade.compiler.fuse.matrices import base, operand_root, product_of
+from tf_blade.compiler.fuse.matrices import base, operand_root
+from tf_blade.compiler.fuse.products import product_of
 from tf_blade.compiler.fuse.scalar import INDEX_KINDS, splat_value
 from tf_blade.compiler.ir.ops import ELEMENTWISE
 from tf_blade.compiler.ir.program import Op, Program, Value
@@ -90,9 +92,11 @@ def _required(program: Program) -> dict[Value, str]:
     for size in computed_sizes(program).values():
         require(size.value, "size")
     users = program.users()
+    products = []
     for op in program.ops:
         if op.kind == "dot_general":
-            require(_written(op, users, reasons), op.kind)
+            products.append(_written(op, users, reasons))
+            require(products[-1], op.kind)
             for operand in op.operands[:2]:
                 require(operand_root(operand), "matrix operand")
             for operand in op.operands[2:]:
@@ -109,17 +113,46 @@ def _required(program: Program) -> dict[Value, str]:
         if op.kind in ("dynamic_update", "while", "rfft", "irfft", "positions", "first_equal"):
             for operand in op.operands:
                 require(operand, f"operand of {op.kind}")
+    _add_residuals(products, users, reasons)
     return reasons
 
 
 def _written(product: Op, users: dict[Value, list[Op]], results: dict[Value, str]) -> Value:
-    """What a matrix product writes: a transpose of it when nothing else reads it."""
-    readers = users[product.result]
-    if len(readers) == 1 and product.result not in results:
-        transposed = readers[0].result
-        if product_of(transposed) is product:
-            return transposed
+    """What a matrix product writes: its transpose or a multiple when nothing else reads it."""
+    reader = _reader(product.result, users, results)
+    if reader is not None and reader.kind != "add":
+        found = product_of(reader.result)
+        if found is not None and found.op is product:
+            return reader.result
     return product.result
+
+
+def _reader(value: Value, users: dict[Value, list[Op]], stored: Container[Value]) -> Op | None:
+    """The op that is alone in reading the value, if that isn't stored."""
+    readers = users[value]
+    return readers[0] if len(readers) == 1 and value not in stored else None
+
+
+def _add_residuals(
+    products: Sequence[Value], users: dict[Value, list[Op]], reasons: dict[Value, str]
+) -> None:
+    """Lets a product write a sum that must be in memory, with what it is added to there as well."""
+    for written in products:
+        others = {v: reason for v, reason in reasons.items() if v is not written}
+        reader = _reader(written, users, others)
+        while reader is not None and reader.kind == "reshape":
+            reader = _reader(reader.result, users, others)
+        if reader is None or reader.kind != "add" or reader.result not in reasons:
+            continue
+        found = product_of(reader.result, others)
+        residual = base(found.epilogue.residual) if found and found.epilogue.residual else None
+        if residual is not None and (residual.op is None or _has_elements(residual, others)):
+            del reasons[written]
+
+
+def _has_elements(value: Value, stored: Container[Value]) -> bool:
+    """Whether the value is in memory; constants and shapes are written out where they are read."""
+    return value in stored and value.op is not None and value.op.kind not in _NEVER_STORED
 
 
 def _uses(program: Program, roots: dict[Value, str]) -> dict[Value, set[Use]]:

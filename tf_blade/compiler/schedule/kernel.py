@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tf_blade.compiler.fuse.groups import Group
 from tf_blade.compiler.fuse.index import Affine, LoopVar
+from tf_blade.compiler.fuse.products import Product
 from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
@@ -175,6 +176,7 @@ class Gemm:
     """One call of the host's matrix product for the group's only root."""
 
     group: Group
+    product: Product
 
 
 @dataclass

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tf_blade.compiler.fuse.index import mul
 from tf_blade.compiler.fuse.plan import Plan
 from tf_blade.compiler.fuse.plan import plan as fuse
+from tf_blade.compiler.fuse.products import product_of
 from tf_blade.compiler.ir.dims import simplify
 from tf_blade.compiler.ir.loops import nested_programs
 from tf_blade.compiler.ir.program import Value
@@ -76,7 +77,9 @@ def schedule(plan: Plan) -> Schedule:
         elif group.kind == "top_k":
             steps.append(top_k_kernel(group, plan.roots))
         elif group.kind == "dot_general":
-            steps.append(Gemm(group))
+            product = product_of(group.roots[0], plan.roots)
+            assert product is not None
+            steps.append(Gemm(group, product))
         elif group.kind == "conv":
             steps.append(Conv(group))
         elif group.kind in ("rfft", "irfft"):

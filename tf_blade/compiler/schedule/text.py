@@ -62,7 +62,10 @@ def schedule_text(schedule: Schedule) -> str:
 
 def _step(step: Step) -> Iterator[str]:
     name = step.group.name
-    if isinstance(step, Gemm | Conv | Fft):
+    if isinstance(step, Gemm):
+        end = str(step.product.epilogue)
+        yield f"{name}: library call {step.product.op}{f' with {end}' if end else ''}"
+    elif isinstance(step, Conv | Fft):
         yield f"{name}: library call {step.group.roots[0].op}"
     elif isinstance(step, HostStores | RowUpdate | Positions | FirstEqual):
         yield f"{name}: by the calling thread {step.group.roots[0].op}"

@@ -33,16 +33,18 @@ INLINE void copy_bytes(void* to, const void* from, i64 bytes) {
 }
 
 //@ add_bias_only:
-// A matrix product over no terms: zeros, plus the bias, through the activation.
+// A matrix product over no terms: zeros, plus the bias, through the activation, plus the residual.
 template <class T>
 INLINE void add_bias_only(const BladeGemm* g) {
   T* c = static_cast<T*>(g->c);
   const T* bias = static_cast<const T*>(g->bias);
+  const T* residual = static_cast<const T*>(g->residual);
   for (i64 i = 0; i < g->batch; ++i)
     for (i64 row = 0; row < g->m; ++row)
       for (i64 j = 0; j < g->n; ++j) {
         const T x = bias ? bias[j] : T(0);
         const bool cut = g->activation == BLADE_ACTIVATION_RELU && x < 0;
-        c[i * g->c_stride + row * g->ldc + j] = cut ? T(0) : x;
+        const i64 place = i * g->c_stride + row * g->ldc + j;
+        c[place] = (cut ? T(0) : x) + (residual ? residual[place] : T(0));
       }
 }
