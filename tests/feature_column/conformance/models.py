@@ -29,6 +29,9 @@ LOOKUP_OPS = frozenset(
     """.split()
 )
 
+# Those of them that clusters take, too, where no lookup is recognised.
+SPARSE_OPS = frozenset(["SparseFillEmptyRows", "SparseReshape", "Unique", "Where"])
+
 Outcome = Mapping[str, np.ndarray] | type[Exception]
 
 
@@ -99,8 +102,9 @@ def optimize(original: Path, optimized: Path, lookups: str) -> Pair:
     return Pair(optimized, load_saved_model(str(original), None), made.model)
 
 
-def left_ops(directory: Path, signature: str) -> Counter[str]:
-    """Ops that TensorFlow runs itself for a signature, by type; fallbacks of our ops don't count.
+def left_ops(directory: Path, signature: str, *, in_clusters: bool = False) -> Counter[str]:
+    """Ops that TensorFlow runs itself for a signature, by type; fallbacks of our ops don't count,
+    unless those of clusters are asked for.
 
     In TF1 graphs these are the ops that the outputs need, in functions those of the bodies called.
     """
@@ -119,7 +123,7 @@ def left_ops(directory: Path, signature: str) -> Counter[str]:
         if name in seen:
             continue
         seen.add(name)
-        _count(nodes[name], found, bodies)
+        _count(nodes[name], found, bodies, in_clusters)
         wanted += nodes[name].input
     called: set[str] = set()
     while bodies:
@@ -127,18 +131,20 @@ def left_ops(directory: Path, signature: str) -> Counter[str]:
         if body not in called:
             called.add(body)
             for node in functions_by_name[body].node_def:
-                _count(node, found, bodies)
+                _count(node, found, bodies, in_clusters)
     return found
 
 
-def _count(node: Any, found: Counter[str], bodies: list[str]) -> None:
+def _count(node: Any, found: Counter[str], bodies: list[str], in_clusters: bool) -> None:
     """Counts a node and notes the functions that it calls; our own ops call only fallbacks."""
     found[node.op] += 1
-    if not node.op.startswith("Blade"):
+    if not node.op.startswith("Blade") or (in_clusters and node.op == "BladeCluster"):
         bodies += [value.func.name for value in node.attr.values() if value.HasField("func")]
 
 
 def is_fused(directory: Path, signature: str) -> bool:
-    """Whether nothing of a lookup is left to TensorFlow in a signature."""
+    """Whether nothing of a lookup is left to TensorFlow in a signature, or is compiled op by op."""
     left = left_ops(directory, signature)
-    return any(op.startswith("Blade") for op in left) and not LOOKUP_OPS & set(left)
+    if LOOKUP_OPS & set(left) or not any(op.startswith("Blade") for op in left):
+        return False
+    return not SPARSE_OPS & set(left_ops(directory, signature, in_clusters=True))
