@@ -120,7 +120,7 @@ def test_stays(make):
     assert show(merge_matmuls(before, PassContext())) == show(before)
 
 
-@pytest.mark.parametrize("columns", [(64, 64, 64), (384, 384, 384), (1, 1, 1, 1), (400, 400)])
+@pytest.mark.parametrize("columns", [(384, 384, 384), (1, 1, 1, 1), (400, 8)])
 def test_stays_because_it_gains_nothing(columns):
     before = towers(*columns)
     assert show(merge_matmuls(before, PassContext())) == show(before)

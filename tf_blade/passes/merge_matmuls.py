@@ -27,12 +27,15 @@ _FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_DOUBLE)
 _PRODUCTS = {"MatMul": "transpose_b", "BatchMatMulV2": "adj_y"}
 _BIASES = ("BiasAdd", "Add", "AddV2")
 
-# A product computes whole panels of columns, of so many bytes a row at most (`Kernels` in
-# cc/gemm/kernels.h). Reading x once instead of several times gains nothing by itself: on AVX2, one
-# thread, 3 products of 384 columns take 0.95 to 1.05 of the time of one of 1,152 (1 to 512 rows);
-# 2 of 8 take 1.4 to 1.6 of one of 16, 4 of 8 the same, 2 of 20 take 1.3, 2 of 24 take 1.1 to 1.2.
-_PANEL_BYTES = 128
-_LEAST_SAVED = 1 / 8  # of the panels
+# One thread, separate over joined: reading x once gains nothing by itself, but a product computes
+# whole panels of columns, and where a processor has a matrix unit each one splits x for it.
+#     columns     AVX2         AMX          rows
+#     3 of 4      2.1          2.5          512
+#     2 of 8      1.4 to 1.6   2.2          256, 512
+#     2 of 24     1.1 to 1.2                256
+#     8 of 64     0.96 to 1.06 1.05 to 1.3  1 to 512
+#     3 of 384    0.95 to 1.05 0.96 to 1.08 1 to 512
+_MOST_COLUMNS = 128
 # Up to 3 columns are inner products with rows of x: 0.6 to 4 times as fast joined, as it happens.
 _FEWEST_COLUMNS = 4
 
@@ -61,7 +64,7 @@ class _Layer:
 def merge_matmuls(graph: Graph, ctx: PassContext) -> Graph:
     graph = ctx.editable(graph)
     for alike in _layers(graph).values():
-        if _pays([layer.shape[1] for layer in alike], _panel(alike[0].product)):
+        if len(alike) > 1:
             _merge(graph, alike)
             ctx.counts["merge_matmuls"] += len(alike)
     return graph
@@ -85,9 +88,9 @@ def _layers(graph: Graph) -> dict[tuple[object, ...], list[_Layer]]:
 
     for product in products:
         shape = _shape(graph, product.inputs[1])
-        if len(shape) != 2 or product.name in inside:
+        if len(shape) != 2 or not _FEWEST_COLUMNS <= shape[1] <= _MOST_COLUMNS:
             continue
-        if shape[1] < _FEWEST_COLUMNS or shape[1] % _panel(product) == 0:
+        if product.name in inside:
             continue
         bias = reader(product)
         if bias is None or not _is_bias(graph, bias, product, shape[1]):
@@ -131,16 +134,6 @@ def _shape(graph: Graph, ref: TensorRef) -> tuple[int, ...]:
     if node.op != "Const":
         return ()
     return tuple(dim.size for dim in node.attrs["value"].tensor.tensor_shape.dim)
-
-
-def _panel(product: Node) -> int:
-    """Columns of a panel."""
-    return _PANEL_BYTES // int(tf.as_dtype(product.attrs["T"].type).size)
-
-
-def _pays(columns: Sequence[int], panel: int) -> bool:
-    panels = sum(-(-n // panel) for n in columns)
-    return panels + sum(columns) // -panel >= _LEAST_SAVED * panels
 
 
 def _merge(graph: Graph, layers: Sequence[_Layer]) -> None:
