@@ -9,6 +9,9 @@ part (`stream.py`): requests of 200 different shapes to a BERT encoder, if it is
   geomean_vs_xla, min_vs_xla  the same against XLA; slower_than_xla: rows where it is below 1
   bandwidth_fraction          time of a copy of as many bytes / our time, where the data are more
                               than the second-level caches hold (geometric mean), and its minimum
+  peak_memory_vs_tf           the most bytes that a call of ours has at once, temporaries and
+                              results / TensorFlow's (`benchmarks/peak_memory.py`): the largest
+                              of the same rows
   wrong, falling_back         rows with wrong answers; with a run that TensorFlow had to do
   not_compiled                rows that the compiler left to TensorFlow
   shapes_total_vs_xla         XLA's time for the stream, compiling included, / ours (the whole of

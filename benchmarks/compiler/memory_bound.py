@@ -25,6 +25,7 @@ from benchmarks import harness
 from benchmarks.cases import ModelCase
 from benchmarks.compare import compare
 from benchmarks.compiler.graphs import GRAPHS, Feeds, Graph
+from benchmarks.peak_memory import peak_bytes
 from benchmarks.peers import PEERS, Bound, reason
 
 TENSORFLOW, XLA, OURS, COPY = "tensorflow", "xla", "ours", "copy"
@@ -155,6 +156,7 @@ def _measure_one(
         "fallbacks": counters.fallbacks,
         "bytes": bytes_moved,
     }
+    row["peak_bytes"] = {name: peak_bytes(calls[name].run) for name in (TENSORFLOW, OURS)}
     rivals: dict[str, Callable[[], object]] = {name: call.run for name, call in calls.items()}
     rivals[COPY] = Copier(bytes_moved // 2, threads)
     with contextlib.ExitStack() as stack:
@@ -207,6 +209,8 @@ def summarize(
         return [row[f"vs_{name}"]["value"] for row in rows if f"vs_{name}" in row]
 
     fractions = [row["vs_copy"]["value"] for row in rows if row["bytes"] > large]
+    peaks = [row["peak_bytes"] for row in rows if row["bytes"] > large]
+    memory = [peak[OURS] / peak[TENSORFLOW] for peak in peaks if peak[TENSORFLOW]]
     return {
         "geomean_vs_tf": harness.geometric_mean(ratios(TENSORFLOW)),
         "min_vs_tf": min(ratios(TENSORFLOW), default=float("nan")),
@@ -215,6 +219,7 @@ def summarize(
         "slower_than_xla": sum(value < 1 for value in ratios(XLA)),
         "bandwidth_fraction": harness.geometric_mean(fractions),
         "min_bandwidth_fraction": min(fractions, default=float("nan")),
+        "peak_memory_vs_tf": max(memory, default=float("nan")),
         "wrong": sum(bool(row["wrong"]) for row in rows),
         "falling_back": sum(bool(row["fallbacks"]) for row in rows),
         "not_compiled": sum(row["launches"] == 0 and not row["fallbacks"] for row in rows),

@@ -19,7 +19,7 @@ from benchmarks.peers import Peer, PeerError
 
 SUMMARY = {
     *("geomean_vs_tf", "min_vs_tf", "geomean_vs_xla", "min_vs_xla", "slower_than_xla"),
-    *("bandwidth_fraction", "min_bandwidth_fraction"),
+    *("bandwidth_fraction", "min_bandwidth_fraction", "peak_memory_vs_tf"),
     *("wrong", "falling_back", "not_compiled", "rows"),
 }
 STREAM_SUMMARY = {
@@ -152,7 +152,9 @@ def test_shapes_of_the_stream_differ_and_repeat_from_run_to_run():
 def row(vs_tf, vs_xla, vs_copy, size, **values):
     ratios = {"vs_tensorflow": vs_tf, "vs_xla": vs_xla, "vs_copy": vs_copy}
     found = {name: {"value": value} for name, value in ratios.items()}
-    return found | {"bytes": size, "wrong": False, "fallbacks": {}, "launches": 1} | values
+    peaks = {"tensorflow": 2 * size, "ours": size}
+    found |= {"bytes": size, "peak_bytes": peaks, "wrong": False, "fallbacks": {}, "launches": 1}
+    return found | values
 
 
 def test_summary_counts_bandwidth_of_large_data_only_and_drops_nothing():
@@ -170,6 +172,7 @@ def test_summary_counts_bandwidth_of_large_data_only_and_drops_nothing():
         "slower_than_xla": 1,
         "bandwidth_fraction": pytest.approx(0.4),
         "min_bandwidth_fraction": 0.2,
+        "peak_memory_vs_tf": 0.5,
         "wrong": 1,
         "falling_back": 1,
         "not_compiled": 1,
