@@ -18,7 +18,6 @@ from tf_blade.compiler.rewrite import (
     fold,
     layout,
     normalize,
-    pooling,
     products,
     splits,
 )
@@ -68,7 +67,6 @@ PIPELINE: tuple[Pass, ...] = (
     _rules(concatenations.rules),
     # On canonical broadcasts, too: each row's sum is spread over its row.
     _rules(normalize.rules),
-    _rules(pooling.rules),
     # Equal ops become one before uses are counted for the epilogues.
     Pass("cse", share_common),
     # Last, on canonical broadcasts: a bias is `broadcast_in_dim` of a vector, a relu `max` with 0.
