@@ -29,6 +29,7 @@ PADDED = ("same", "overlap")
 
 def cases() -> Iterator[Case]:
     yield from _pools()
+    yield from _pools_of_any_size()
     yield from _volumes()
     yield from _whole()
     yield from _channels()
@@ -79,6 +80,26 @@ def _pools() -> Iterator[Case]:
         ),
         (Arg("f32", ("n", 5, 4, "c"), finite),),
         sizes=(1, 2, 9),
+    )
+
+
+def _pools_of_any_size() -> Iterator[Case]:
+    """Windows side by side, in images whose size isn't known."""
+    special = between(-3, 3, NAN, INF, -INF)
+    for name, sizes in {"pairs": (2, 2), "threes": (3, 3), "rows": (1, 3)}.items():
+        for padding, lengths in (("SAME", (1, 2, 3, 5, 6, 8)), ("VALID", (3, 4, 5, 7))):
+            for dtype, values in (("f32", special), ("i32", anything)):
+                yield Case(
+                    f"MaxPool.any_size.{name}.{padding}.{dtype}",
+                    raw("MaxPool", ksize=[1, *sizes, 1], strides=[1, *sizes, 1], padding=padding),
+                    (Arg(dtype, ("n", "h", "w", 3), values),),
+                    sizes=lengths,
+                )
+    yield Case(
+        "MaxPool3D.any_size",
+        raw("MaxPool3D", ksize=[1, 2, 1, 2, 1], strides=[1, 2, 1, 2, 1], padding="SAME"),
+        (Arg("f32", ("n", "d", "h", "w", 2), finite),),
+        sizes=(1, 2, 3, 5),
     )
 
 

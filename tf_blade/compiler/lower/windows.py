@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.builder import Builder
 from tf_blade.compiler.ir.dims import Dim
 from tf_blade.compiler.ir.program import Value
@@ -118,6 +119,78 @@ def _places(b: Builder, x: Value, window: _Window, fill: float) -> list[Value]:
     return found
 
 
+def _places_of(
+    b: Builder,
+    x: Value,
+    sizes: Sequence[int],
+    steps: Sequence[int],
+    padding: str,
+    explicit: Sequence[int],
+    data_format: str,
+    fill: float,
+) -> list[Value]:
+    """For each place in the window of an op's attributes, what all windows have there."""
+    unknown = not all(isinstance(n, int) for n in b.shape(x)[1:-1])
+    if unknown and _are_side_by_side(b, x, sizes, steps, padding, data_format):
+        return _side_by_side(b, x, [int(n) for n in sizes], padding, fill)
+    window = _window(b, x, sizes, steps, padding, explicit, data_format)
+    return _places(b, x, window, fill)
+
+
+def _are_side_by_side(
+    b: Builder,
+    x: Value,
+    sizes: Sequence[int],
+    steps: Sequence[int],
+    padding: str,
+    data_format: str,
+) -> bool:
+    """Whether each element is in one window."""
+    channels_last(b, data_format)
+    return (
+        list(sizes) == list(steps)
+        and len(sizes) == x.type.rank
+        and (sizes[0], sizes[-1]) == (1, 1)
+        and math.prod(sizes) <= _MOST_PLACES
+        and padding in ("SAME", "VALID")
+    )
+
+
+def _side_by_side(
+    b: Builder, x: Value, sizes: Sequence[int], padding: str, fill: float
+) -> list[Value]:
+    """_places of windows that lie side by side, in an image of any size: there, an image of windows
+    is a reshape."""
+    dims = list(b.shape(x))
+    low: list[Dim] = [0] * len(dims)
+    high: list[Dim] = [0] * len(dims)
+    cut = list(dims)
+    split: list[Dim] = [dims[0]]
+    for axis in range(1, len(dims) - 1):
+        n, size = dims[axis], sizes[axis]
+        count = d.ceil_div(n, size) if padding == "SAME" else d.floor_div(n, size)
+        b.require_le(1, count, "there is a window")
+        cut[axis] = d.product([count, size])
+        missing = d.simplify(cut[axis] - n)
+        low[axis] = d.floor_div(missing, 2)
+        high[axis] = d.simplify(missing - low[axis])
+        split += [count, size]
+    if padding == "SAME":
+        x = b.pad(x, number(b, fill, x), low, high)
+    else:
+        x = b.slice(x, [0] * len(dims), cut)
+    split.append(dims[-1])
+    x = b.reshape(x, split)
+    found = []
+    for offset in itertools.product(*(range(n) for n in sizes[1:-1])):
+        starts: list[Dim] = [0] * len(split)
+        limits = list(split)
+        for i, place in enumerate(offset):
+            starts[2 * i + 2], limits[2 * i + 2] = place, place + 1
+        found.append(b.reshape(b.slice(x, starts, limits), [dims[0], *split[1:-1:2], dims[-1]]))
+    return found
+
+
 def _averages(b: Builder, x: Value, window: _Window) -> Value:
     if window.is_padded:
         raise UnsupportedError("means beside a border: TensorFlow's kernel is faster", b.source)
@@ -163,13 +236,21 @@ def _lowest(x: Value) -> float:
     return info.min
 
 
-def _maxima(b: Builder, x: Value, window: _Window) -> Value:
+def _maxima(
+    b: Builder,
+    x: Value,
+    sizes: Sequence[int],
+    steps: Sequence[int],
+    padding: str,
+    explicit: Sequence[int],
+    data_format: str,
+) -> Value:
     """As TensorFlow's kernel: it starts from the lowest finite number, and NaN never wins."""
 
     def larger(best: Value, place: Value) -> Value:
         return b.select(b.compare("GT", place, best), place, best)
 
-    places = _places(b, x, window, _lowest(x))
+    places = _places_of(b, x, sizes, steps, padding, explicit, data_format, _lowest(x))
     return functools.reduce(larger, places, number(b, _lowest(x), x))
 
 
@@ -185,8 +266,7 @@ def max_pool(
     data_format: str,
 ) -> Value:
     """The maximum of each window of an image; NaN never wins"""
-    window = _window(b, x, ksize, strides, padding, explicit_paddings, data_format)
-    return _maxima(b, x, window)
+    return _maxima(b, x, ksize, strides, padding, explicit_paddings, data_format)
 
 
 @lower("MaxPoolV2", dtypes=NUMBERS, constants=[1, 2])
@@ -196,7 +276,7 @@ def max_pool_v2(
     """The maximum of each window of an image; NaN never wins"""
     sizes = [int(n) for n in constant(b, ksize, "the window's size").flat]
     steps = [int(n) for n in constant(b, strides, "the strides").flat]
-    return _maxima(b, x, _window(b, x, sizes, steps, padding, (), data_format))
+    return _maxima(b, x, sizes, steps, padding, (), data_format)
 
 
 @lower("MaxPool3D", dtypes=FLOATS)
@@ -210,8 +290,7 @@ def max_pool_3d(
     data_format: str,
 ) -> Value:
     """The maximum of each window of a volume; NaN wins (in TensorFlow it depends on its place)"""
-    window = _window(b, x, ksize, strides, padding, (), data_format)
-    places = _places(b, x, window, -math.inf)
+    places = _places_of(b, x, ksize, strides, padding, (), data_format, -math.inf)
     return functools.reduce(lambda best, place: b.binary("max", best, place), places)
 
 
