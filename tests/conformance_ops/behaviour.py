@@ -20,6 +20,7 @@ class Behaviour:
     dims: what TensorFlow is told of the arguments' shapes, None for an unknown dim; by default it
       knows only their ranks.
     outside: part of the reason why the op stays in TensorFlow; "" if clusters take it.
+    gone: whether passes on the graph may leave nothing of the op to compile.
     rtol: of floats.
     """
 
@@ -28,6 +29,7 @@ class Behaviour:
     feeds: Mapping[str, Sequence[np.ndarray]]
     dims: Sequence[Sequence[int | None]] | None = None
     outside: str = ""
+    gone: bool = False
     rtol: float = 1e-5
 
     @property

@@ -12,6 +12,7 @@ from tests.conformance_ops.tables import (
     loops,
     making,
     matrices,
+    others,
     picking,
     reductions,
     shapes,
@@ -30,3 +31,4 @@ TABLES: dict[str, Sequence[Behaviour]] = {
     "shapes": shapes.ROWS,
     "sparse": sparse.ROWS,
 }
+TABLES["others"] = others.rows(row for rows in TABLES.values() for row in rows)
