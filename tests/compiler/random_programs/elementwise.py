@@ -118,7 +118,8 @@ def _pair(m: Maker, accept: Callable[[Value], bool]) -> tuple[Value, Value] | No
         found = m.value(
             lambda v: accept(v) and v.type.dtype is a.type.dtype and _broadcastable(m, a, v)
         )
-        assert found is not None
+        if found is None:  # a itself may be too large to be computed with once more
+            return None
         b = found
     return (a, b) if m.flag() else (b, a)
 
