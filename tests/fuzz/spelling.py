@@ -431,6 +431,18 @@ def _top_k(s: Speller, op: Op, x: Tensor) -> Tensor:
     return tf.math.top_k(x, op.attrs["k"]).indices
 
 
+@spell("positions")
+def _positions(s: Speller, op: Op, mask: Tensor) -> Tensor:
+    return tf.reshape(tf.where(mask), [-1])
+
+
+@spell("first_equal")
+def _first_equal(s: Speller, op: Op, x: Tensor) -> Tensor:
+    group = tf.unique(x).idx
+    first = tf.math.unsorted_segment_min(tf.range(tf.size(x)), group, tf.size(x))
+    return tf.gather(first, group)
+
+
 @spell("dot_general")
 def _dot_general(s: Speller, op: Op, a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     turn_a, turn_b = op.attrs["transpose_a"], op.attrs["transpose_b"]
