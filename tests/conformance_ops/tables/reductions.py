@@ -178,18 +178,23 @@ def _softmax() -> Iterator[Behaviour]:
     }
     yield Behaviour("Softmax.rows", tf.nn.softmax, feeds)
     yield Behaviour("LogSoftmax.rows", tf.nn.log_softmax, feeds)
-    yield Behaviour(
-        "SparseSoftmaxCrossEntropyWithLogits.rows",
-        lambda y, x: tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=x, labels=y)[0],
-        {
-            "usual": (i64([1, 0]), counted(2, 3)),
-            "beyond": (i64([1, 3]), counted(2, 3)),
-            "negative": (i64([-1, 1]), counted(2, 3)),
-            "fewer labels": (i64([1]), counted(2, 3)),
-            "no rows": (i64([]), zeros(0, 3)),
-            "no classes": (i64([0]), zeros(1, 0)),
-        },
-    )
+    # Whichever result is read, all labels are looked at.
+    for name, result in {"rows": 0, "gradient": 1}.items():
+        yield Behaviour(
+            f"SparseSoftmaxCrossEntropyWithLogits.{name}",
+            lambda y, x, result=result: tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
+                features=x, labels=y
+            )[result],
+            {
+                "usual": (i64([1, 0]), counted(2, 3)),
+                "beyond": (i64([1, 3]), counted(2, 3)),
+                "negative": (i64([-1, 1]), counted(2, 3)),
+                "fewer labels": (i64([1]), counted(2, 3)),
+                "no rows": (i64([]), zeros(0, 3)),
+                "no classes": (i64([0]), zeros(1, 0)),
+                "no rows, no classes": (i64([]), zeros(0, 0)),
+            },
+        )
 
 
 ROWS = [*_reduces(), *_positions(), *_scans(), *_softmax()]

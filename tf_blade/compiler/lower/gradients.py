@@ -10,6 +10,7 @@ from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.lower.elementwise import is_zero, number
 from tf_blade.compiler.lower.nn import SELU_SCALE, SELU_SCALE_ALPHA, channel_axis, over_last
 from tf_blade.compiler.lower.registry import FLOATS, INDICES, NUMBERS, lower
+from tf_blade.compiler.lower.scatters import between
 from tf_blade.errors import UnsupportedError
 
 
@@ -141,8 +142,11 @@ def sparse_softmax_cross_entropy_with_logits(
         raise UnsupportedError(f"features of rank {features.type.rank}", b.source)
     count = b.same_dim(b.shape(features)[0], b.shape(labels)[0], "one label for each row")
     features = b.retype(features, (count, b.shape(features)[1]))
-    labels = b.retype(labels, (count,))
     shape = b.shape(features)
+    b.require_le(1, shape[1], "there is a class")
+    labels = b.retype(labels, (count,))
+    # Here, since the gradient alone would not look at it.
+    labels = b.checked(labels, between(b, labels, b.shape_value(shape[1], labels.type.dtype)))
     shifted, exponentials, total = _exponentials(b, features)
     picked = b.gather(shifted, labels, 1, 1)
     loss = b.sub(b.reshape(b.unary("log", total), [shape[0]]), picked)
