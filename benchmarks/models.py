@@ -28,6 +28,9 @@ definition and only its original is timed.
   min_cluster_time      the smallest share of the time of all kernels that compiled code has in an
                         optimised model, at any size, as TensorFlow's executor tells it; none in one
                         that came out unchanged
+  min_dense_clustered   the smallest share of the time that an original spends in dense kernels
+                        (`session.py`) which its optimised model no longer spends in such kernels
+                        of TensorFlow's, at any size
   max_optimize_seconds  longest `optimize` call
 With --peers xla,ort,openvino (peers.py; packages: requirements-peers.txt) also, for each peer:
   geomean_vs_PEER       geometric mean of the speed-up against it, over the models it runs rightly
@@ -57,7 +60,8 @@ _ROOT = Path(__file__).resolve().parent.parent
 _DEFAULT_MODELS = _ROOT.parent / "shared" / "models"
 _ZOO = _ROOT / "build" / "models"
 _SECONDS = {False: 4.0, True: 0.3}
-_WIDTH = 150
+_WIDTH = 160
+_SHARES = ("cluster_time", "dense_clustered")  # of the time; columns of the table
 # Nodes that have a value without being run count on neither side of `clustered_share`.
 _NOT_RUN = ("Const", "Placeholder", "NoOp", "_Arg", "_Retval")
 _CONVERTED = "converted"
@@ -131,6 +135,9 @@ def summarize(rows: list[dict[str, Any]], rivals: Sequence[str] = ()) -> dict[st
         "clustered_share": clustered / nodes if nodes else 0.0,
         "min_cluster_time": min(
             (row.get("cluster_time", 0.0) for row in rows if "speedup" in row), default=0.0
+        ),
+        "min_dense_clustered": min(
+            (row.get("dense_clustered", 0.0) for row in rows if "speedup" in row), default=0.0
         ),
         "max_optimize_seconds": max(
             (row.get("optimize_seconds", 0.0) for row in rows), default=0.0
@@ -312,7 +319,7 @@ def _print_table(rows: list[dict[str, Any]], console: Console, rivals: Sequence[
     table.add_column("model")
     table.add_column("size")
     times = ("original ms", "optimised ms", "speed-up (95 % CI)")
-    for column in (*times, "in clusters", "of the time", "error"):
+    for column in (*times, "in clusters", "of the time", "of dense time", "error"):
         table.add_column(column, justify="right")
     for name in rivals:
         table.add_column(f"{name} ms, speed-up", justify="right")
@@ -325,7 +332,7 @@ def _print_table(rows: list[dict[str, Any]], console: Console, rivals: Sequence[
             _latency(row.get("optimized_ms")),
             _speedup(row),
             f"{row['clustered_nodes']}/{row['nodes']}" if "nodes" in row else "",
-            f"{row['cluster_time']:.0%}" if "cluster_time" in row else "",
+            *(f"{row[key]:.0%}" if key in row else "" for key in _SHARES),
             f"{row['max_error']:.1e}" if "max_error" in row else "",
             *(_against_peer(row, name) for name in rivals),
             _remark(row),

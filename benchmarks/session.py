@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
+from typing import NamedTuple
 
+import tensorflow as tf
+from tensorflow.core.framework import step_stats_pb2
 from tensorflow.core.protobuf import config_pb2
 
 from tf_blade.c_api import Status, c_api
 from tf_blade.c_session import Call, Session
 
-__all__ = ["Call", "Session", "c_api", "op_seconds"]
+__all__ = ["Call", "Kernel", "Session", "c_api", "kernel_seconds"]
 
 # They run what is counted itself.
 _CALLERS = frozenset(
@@ -22,9 +25,23 @@ _CALLERS = frozenset(
 )
 
 
-def op_seconds(call: Call, runs: int = 5) -> Counter[str]:
-    """What the session's executor says that the kernels of each op take, over some runs."""
-    api, status, found = c_api(), Status(), Counter[str]()
+# They read floats from bytes.
+_READERS = ("Parse", "Decode")
+
+
+class Kernel(NamedTuple):
+    """Kernels that are counted together: of one op, and dense or not.
+
+    Dense is what has floating-point results, but for ops that read them from bytes.
+    """
+
+    op: str
+    dense: bool
+
+
+def kernel_seconds(call: Call, runs: int = 5) -> Counter[Kernel]:
+    """What the session's executor says that kernels take, over some runs."""
+    api, status, found = c_api(), Status(), Counter[Kernel]()
     options = config_pb2.RunOptions(trace_level=config_pb2.RunOptions.FULL_TRACE)
     serialized = options.SerializeToString()
     given = api.TF_NewBufferFromString(serialized, len(serialized))
@@ -44,6 +61,16 @@ def op_seconds(call: Call, runs: int = 5) -> Counter[str]:
             for node in device.node_stats:
                 op = node.timeline_label.partition(" = ")[2].partition("(")[0]
                 if op and op not in _CALLERS:
-                    found[op] += (node.op_end_rel_nanos - node.op_start_rel_nanos) / 1e9
+                    taken_by_it = (node.op_end_rel_nanos - node.op_start_rel_nanos) / 1e9
+                    dense = not op.startswith(_READERS) and _is_floating(node)
+                    found[Kernel(op, dense)] += taken_by_it
     api.TF_DeleteBuffer(given)
     return found
+
+
+def _is_floating(node: step_stats_pb2.NodeExecStats) -> bool:
+    return any(
+        tf.as_dtype(output.tensor_description.dtype).is_floating
+        for output in node.output
+        if output.tensor_description.dtype
+    )

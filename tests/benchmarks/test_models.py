@@ -24,6 +24,7 @@ SUMMARY = {
     "geomean_speedup",
     "clustered_share",
     "min_cluster_time",
+    "min_dense_clustered",
     "max_optimize_seconds",
 }
 
@@ -106,6 +107,7 @@ def test_quick_run_leaves_rows_and_the_whole_summary(folder, tmp_path, capsys):
         assert row["original_ms"]["median_ms"] > 0
         assert row["unchanged"] or row["optimized_ms"]["median_ms"] > 0
         assert row["unchanged"] or 0 < row["cluster_time"] <= 1
+        assert row["unchanged"] or 0 < row["dense_clustered"] <= 1
         assert row["clustered_nodes"] <= row["nodes"]
     assert "dense" in capsys.readouterr().out
 
@@ -267,6 +269,7 @@ def test_summary_counts_models_once_and_speed_ups_by_row():
         "geomean_speedup": pytest.approx(4.0 ** (1 / 7)),
         "clustered_share": pytest.approx(20 / 40),
         "min_cluster_time": 0.0,
+        "min_dense_clustered": 0.0,
         "max_optimize_seconds": 3.0,
     }
 
