@@ -179,3 +179,27 @@ def test_equal_splats_join_to_a_splat():
     """
     check(rules, before, expected)
     check(rules, before.replace("[2.0, 2.0, 2.0]", "[2.0, 3.0, 2.0]"))
+
+
+def test_copies_of_one_row_are_a_broadcast():
+    before = """
+        %x: f32[s0, 1, 4]
+        %0: f32[s0, 3, 4] = concatenate(%x, %x, %x, dim=1)
+    """
+    expected = """
+        %x: f32[s0, 1, 4]
+        %0: f32[s0, 4] = reshape(%x, shape=[s0, 4])
+        %1: f32[s0, 3, 4] = broadcast_in_dim(%0, shape=[s0, 3, 4], dims=[0, 2])
+    """
+    check(rules, before, expected)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%0: f32[s0, 3] = concatenate(%x, %y, %x, dim=1)",
+        "%0: f32[3*s0, 1] = concatenate(%x, %x, %x, dim=0)",
+    ],
+)
+def test_other_concatenations_stay(line):
+    check(rules, f"%x: f32[s0, 1]\n%y: f32[s0, 1]\n{line}")

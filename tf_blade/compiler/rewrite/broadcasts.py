@@ -102,3 +102,12 @@ def concatenate_of_splats(m: Match) -> Value | None:
     if first is None or any(n is None or n.tobytes() != first.tobytes() for n in numbers):
         return None
     return m.splat(first)
+
+
+# concatenate(x: [n, 1], x, …) along the 1 -> broadcast(x); Keras repeats a query for each key so
+@rules.rule(op("concatenate"))
+def concatenate_of_copies(m: Match) -> Value | None:
+    dim, (first, *others) = m.root.attrs["dim"], m.root.operands
+    if not others or first.type.shape[dim] != 1 or any(v is not first for v in others):
+        return None
+    return m.broadcast(first, m.type.shape, range(m.type.rank))
