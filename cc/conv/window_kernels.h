@@ -52,11 +52,12 @@ void WindowTileKernel(const WindowTile<T>& t) {
   FinishTile<T, kRows, kVectors>(sum[0], t.epilogue, t.c, t.ldc, t.n);
 }
 
-// kRows pixels by kVectors vectors of channels, from channel j on.
-template <typename T, typename Vector, int kRows, int kVectors>
-BLADE_INLINE void ChannelBlock(const ChannelTile<T>& t, BladeInt i0, BladeInt j) {
-  constexpr BladeInt kWidth = sizeof(Vector) / sizeof(T);
-  Vector sum[kRows][kVectors] = {};
+// kRows pixels by kVectors vectors of channels, from channel j on. Lanes: Whole, or First for the
+// last channels.
+template <typename T, typename Lanes, int kRows, int kVectors>
+BLADE_INLINE void ChannelBlock(const ChannelTile<T>& t, BladeInt i0, BladeInt j,
+                               const Lanes& lanes) {
+  Vec<T> sum[kRows][kVectors] = {};
   const T* a[kRows];
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) a[i] = t.a + t.rows[i0 + i] + j;
@@ -65,48 +66,39 @@ BLADE_INLINE void ChannelBlock(const ChannelTile<T>& t, BladeInt i0, BladeInt j)
     const BladeInt place = t.taps[tap].a;
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      const Vector bv = At<Vector>(b, v * kWidth);
+      const Vec<T> bv = lanes.Load(b + v * kLanes<T>);
 #pragma GCC unroll 8
-      for (int i = 0; i < kRows; ++i) sum[i][v] += At<Vector>(a[i], place + v * kWidth) * bv;
+      for (int i = 0; i < kRows; ++i) sum[i][v] += lanes.Load(a[i] + place + v * kLanes<T>) * bv;
     }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      Vector x = sum[i][v];
-      if (t.epilogue.bias != nullptr) x += At<Vector>(t.epilogue.bias, j + v * kWidth);
-      if (t.epilogue.relu) x = x < Vector{} ? Vector{} : x;
-      __builtin_memcpy(t.c + (i0 + i) * t.ldc + j + v * kWidth, &x, sizeof(x));
+      const BladeInt at = j + v * kLanes<T>;
+      Vec<T> x = sum[i][v];
+      if (t.epilogue.bias != nullptr) x += lanes.Load(t.epilogue.bias + at);
+      if (t.epilogue.relu) x = Relu<T>(x);
+      lanes.Store(t.c + (i0 + i) * t.ldc + at, x);
     }
   }
 }
 
 // All pixels of a tile, for channels [j, j + kVectors vectors).
-template <typename T, typename Vector, int kVectors>
-void ChannelColumns(const ChannelTile<T>& t, BladeInt j) {
+template <typename T, typename Lanes, int kVectors>
+void ChannelColumns(const ChannelTile<T>& t, BladeInt j, const Lanes& lanes) {
   BladeInt i = 0;
-  for (; i + 4 <= t.m; i += 4) ChannelBlock<T, Vector, 4, kVectors>(t, i, j);
-  for (; i < t.m; ++i) ChannelBlock<T, Vector, 1, kVectors>(t, i, j);
+  for (; i + 4 <= t.m; i += 4) ChannelBlock<T, Lanes, 4, kVectors>(t, i, j, lanes);
+  for (; i < t.m; ++i) ChannelBlock<T, Lanes, 1, kVectors>(t, i, j, lanes);
 }
 
 template <typename T>
 void ChannelKernel(const ChannelTile<T>& t) {
-  constexpr BladeInt kQuad = sizeof(Quad<T>) / sizeof(T);
+  const Whole<T> whole;
   BladeInt j = 0;
-  for (; j + 2 * kLanes<T> <= t.n; j += 2 * kLanes<T>) ChannelColumns<T, Vec<T>, 2>(t, j);
-  for (; j + kLanes<T> <= t.n; j += kLanes<T>) ChannelColumns<T, Vec<T>, 1>(t, j);
-  for (; j + kQuad <= t.n; j += kQuad) ChannelColumns<T, Quad<T>, 1>(t, j);
-  for (; j < t.n; ++j) {
-    for (BladeInt i = 0; i < t.m; ++i) {
-      T sum = T(0);
-      for (BladeInt tap = 0; tap < t.n_taps; ++tap) {
-        sum += t.a[t.rows[i] + t.taps[tap].a + j] * t.b[t.taps[tap].b * t.ldb + j];
-      }
-      t.c[i * t.ldc + j] = Finish(sum, T(0), t.epilogue.bias != nullptr ? t.epilogue.bias[j] : T(0),
-                                  T(0), t.epilogue);
-    }
-  }
+  for (; j + 2 * kLanes<T> <= t.n; j += 2 * kLanes<T>) ChannelColumns<T, Whole<T>, 2>(t, j, whole);
+  for (; j + kLanes<T> <= t.n; j += kLanes<T>) ChannelColumns<T, Whole<T>, 1>(t, j, whole);
+  if (j < t.n) ChannelColumns<T, First<T>, 1>(t, j, First<T>(t.n - j));
 }
 
 // kFilters filters by kVectors vectors of pixels, from pixel i0 on, as long as they are full; the

@@ -12,54 +12,10 @@
 // compiled here for a newer ISA must never be the copy that the linker keeps for all.
 
 #include "gemm/kernels.h"
+#include "gemm/vectors.h"
 
 namespace blade {
 namespace {
-
-#define BLADE_INLINE inline __attribute__((always_inline))
-
-template <typename T>
-struct VectorOf;
-template <>
-struct VectorOf<float> {
-  typedef float Type __attribute__((vector_size(BLADE_GEMM_VECTOR_BYTES)));
-  typedef float Unaligned
-      __attribute__((vector_size(BLADE_GEMM_VECTOR_BYTES), aligned(4), may_alias));
-  // 16 bytes, for transposing.
-  typedef float Quad __attribute__((vector_size(16)));
-  typedef float UnalignedQuad __attribute__((vector_size(16), aligned(4), may_alias));
-};
-template <>
-struct VectorOf<double> {
-  typedef double Type __attribute__((vector_size(BLADE_GEMM_VECTOR_BYTES)));
-  typedef double Unaligned
-      __attribute__((vector_size(BLADE_GEMM_VECTOR_BYTES), aligned(8), may_alias));
-  typedef double Quad __attribute__((vector_size(16)));
-  typedef double UnalignedQuad __attribute__((vector_size(16), aligned(8), may_alias));
-};
-
-template <typename T>
-using Vec = typename VectorOf<T>::Type;
-template <typename T>
-using Quad = typename VectorOf<T>::Quad;
-
-template <typename T>
-constexpr int kLanes = BLADE_GEMM_VECTOR_BYTES / sizeof(T);
-
-template <typename T>
-BLADE_INLINE Vec<T> Load(const T* from) {
-  return *reinterpret_cast<const typename VectorOf<T>::Unaligned*>(from);
-}
-
-template <typename T>
-BLADE_INLINE void Store(T* to, Vec<T> value) {
-  *reinterpret_cast<typename VectorOf<T>::Unaligned*>(to) = value;
-}
-
-template <typename T>
-BLADE_INLINE Vec<T> Relu(Vec<T> x) {
-  return x < Vec<T>{} ? Vec<T>{} : x;
-}
 
 // What the epilogue makes of one element.
 template <typename T>
@@ -72,44 +28,22 @@ BLADE_INLINE T Finish(T x, T old, T bias, T residual, const Epilogue<T>& epilogu
   return x;
 }
 
-template <typename Vector, typename T>
-BLADE_INLINE Vector At(const T* from, BladeInt i) {
-  Vector value;
-  __builtin_memcpy(&value, from + i, sizeof(value));
-  return value;
-}
-
-// Finishes and stores elements [j, n) of a row, which begins `row` elements into C, as long as a
-// whole Vector fits; returns what is left.
-template <typename Vector, typename T>
-BLADE_INLINE BladeInt StorePart(const Epilogue<T>& epilogue, const T* values, BladeInt j,
-                                BladeInt n, T* c, BladeInt row) {
-  constexpr BladeInt kWidth = sizeof(Vector) / sizeof(T);
-  for (; j + kWidth <= n; j += kWidth) {
-    Vector x = At<Vector>(values, j) * epilogue.scale;
-    if (epilogue.accumulate) x += At<Vector>(c, j);
-    if (epilogue.bias != nullptr) x += At<Vector>(epilogue.bias, j);
-    if (epilogue.relu) x = x < Vector{} ? Vector{} : x;
-    if (epilogue.residual != nullptr) x += At<Vector>(epilogue.residual + row, j);
-    __builtin_memcpy(c + j, &x, sizeof(x));
-  }
-  return j;
-}
-
 // Finishes and stores tiles that are not a whole panel wide, from a copy of their accumulators.
-// Out of line: it is rare, and would be most of every kernel's code.
+// Out of line: it would be most of every kernel's code.
 template <typename T>
 __attribute__((noinline)) void StorePartialTile(const Epilogue<T>& epilogue, T* to, BladeInt ldc,
                                                 BladeInt n, const T* values, int rows, int width) {
-  for (int i = 0; i < rows; ++i, values += width) {
-    const BladeInt row = i * ldc;
-    T* c = to + row;
-    BladeInt j = StorePart<Vec<T>>(epilogue, values, 0, n, c, row);
-    j = StorePart<Quad<T>>(epilogue, values, j, n, c, row);
-    for (; j < n; ++j) {
-      c[j] = Finish(values[j], epilogue.accumulate ? c[j] : T(0),
-                    epilogue.bias != nullptr ? epilogue.bias[j] : T(0),
-                    epilogue.residual != nullptr ? epilogue.residual[row + j] : T(0), epilogue);
+  for (BladeInt j = 0; j < n; j += kLanes<T>) {
+    const First<T> part(n - j);
+    const Vec<T> bias = epilogue.bias != nullptr ? part.Load(epilogue.bias + j) : Vec<T>{};
+    for (int i = 0; i < rows; ++i) {
+      T* c = to + i * ldc + j;
+      Vec<T> x = Load(values + i * width + j) * epilogue.scale;
+      if (epilogue.accumulate) x += part.Load(c);
+      if (epilogue.bias != nullptr) x += bias;
+      if (epilogue.relu) x = Relu<T>(x);
+      if (epilogue.residual != nullptr) x += part.Load(epilogue.residual + i * ldc + j);
+      part.Store(c, x);
     }
   }
 }
