@@ -20,7 +20,7 @@ _PART = re.compile(r"^//@ (\w+):(.*)$", re.MULTILINE)
 # In this order, since a part stands behind those that it needs.
 _FILES = (
     *("types", "run", "lanes", "halves", "floats"),
-    *("exponentials", "sigmoids", "trigonometric", "hyperbolic"),
+    *("exponentials", "sigmoids", "tables", "pieces", "trigonometric", "hyperbolic"),
     *("integers", "listing"),
 )
 _PRELUDE = tuple(Path(__file__).with_name(f"{name}.h") for name in _FILES)

@@ -31,9 +31,9 @@ INLINE f64 logistic_f64(f64 x) {
   return (x >= 0 ? 1.0 : e) / (1.0 + e);
 }
 
-//@ tanh_f32: exp_decay_f32
+//@ tanh_by_exp_f32: exp_decay_f32
 // At most 2 ulp.
-INLINE f32 tanh_f32(f32 x) {
+INLINE f32 tanh_by_exp_f32(f32 x) {
   const f32 a = __builtin_fabsf(x);
   const f32 e = exp_decay_f32(-2.0f * a);
   const f32 large = 1.0f - 2.0f * e / (1.0f + e);
@@ -47,9 +47,9 @@ INLINE f32 tanh_f32(f32 x) {
   return a < 0.625f ? small : __builtin_copysignf(large, x);
 }
 
-//@ erf_f32: exp_decay_f32
+//@ erf_by_exp_f32: exp_decay_f32
 // At most 2 ulp.
-INLINE f32 erf_f32(f32 x) {
+INLINE f32 erf_by_exp_f32(f32 x) {
   const f32 t = __builtin_fabsf(x);
   const f32 s = x * x;
   // |x| > 475/512: 1 - exp(polynomial)
@@ -72,9 +72,9 @@ INLINE f32 erf_f32(f32 x) {
   return t > 0.927734375f ? __builtin_copysignf(far, x) : near;
 }
 
-//@ erfc_f32: bits
+//@ erfc_by_exp_f32: bits
 // At most 2 ulp: erfc(a) is t * exp(-a^2) * (1 + a polynomial of t), with t = 1 / (a + 2).
-INLINE f32 erfc_f32(f32 x) {
+INLINE f32 erfc_by_exp_f32(f32 x) {
   const f32 size = __builtin_fabsf(x);
   const f32 a = size > 10.1875f ? 10.1875f : size;  // erfc(10.1) is 0 in f32; NaN stays
   const f32 t = 1.0f / (a + 2.0f);
