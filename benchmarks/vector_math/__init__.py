@@ -1,12 +1,14 @@
-"""Benchmark `vector_math`: the largest error of each f32 function of generated code.
+"""Benchmark `vector_math`: the largest error of each f32 function of generated code, and its time.
 
 Functions of one number are run on every f32, those of two on as many random pairs of every size,
 and compared with the C library's f64. Numbers that a function refuses (sines beyond 2^45) are left
-out.
+out. Times are those of one thread on normally distributed numbers in its caches, loading and
+storing them included, the shortest of many runs.
 
 `summary`:
   max_ulp            the largest error, in units of the last place
   over_2_ulp         functions with a larger error than 2 of these
+  ps_FUNCTION        time for one number, in picoseconds
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import ctypes
 import functools
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,9 @@ _PERIODIC = ("sin", "cos", "tan")
 _REFUSED_FROM = np.float32(2.0**45)
 _BLOCK = 1 << 22
 _ALL = 1 << 32
+# What a call costs besides is the same for both of these sizes.
+_TIMED = (4096, 24576)
+_RUNS = 3000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,12 +59,14 @@ def run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, 
     rows = []
     for kind in arguments.only or (*UNARY, *BINARY):
         row = {"function": kind, "target": target, **_worst(kind, target, every)}
+        row["ps"] = _picoseconds(kind, target, _RUNS // 10 if arguments.quick else _RUNS)
         rows.append(row)
         console.print(_text(row))
     if arguments.markdown:
         arguments.markdown.write_text(_markdown(rows, every))
     worst = max(row["ulp"] for row in rows)
-    return rows, {"max_ulp": worst, "over_2_ulp": sum(row["ulp"] > 2 for row in rows)}
+    times = {f"ps_{row['function']}": row["ps"] for row in rows}
+    return rows, {"max_ulp": worst, "over_2_ulp": sum(row["ulp"] > 2 for row in rows), **times}
 
 
 def _worst(kind: str, target: str, every: int) -> dict[str, Any]:
@@ -72,6 +80,20 @@ def _worst(kind: str, target: str, every: int) -> dict[str, Any]:
         if ulps > found["ulp"]:
             found |= {"ulp": ulps, "x": float(x[place]), "y": float(y[place])}
     return found
+
+
+def _picoseconds(kind: str, target: str, runs: int) -> float:
+    """The time that one more number takes."""
+    random = np.random.default_rng(0)
+    shortest = [np.inf, np.inf]
+    feeds = [random.standard_normal((1 if kind in UNARY else 2, n), np.float32) for n in _TIMED]
+    executable = _executable(kind, target)
+    for _ in range(runs):
+        for i, x in enumerate(feeds):
+            start = time.perf_counter()
+            executable.run([*x], [np.dtype(np.float32)], 1, [])
+            shortest[i] = min(shortest[i], time.perf_counter() - start)
+    return 1e12 * (shortest[1] - shortest[0]) / (_TIMED[1] - _TIMED[0])
 
 
 def _blocks(kind: str, every: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -128,7 +150,10 @@ def _compare(
 
 def _text(row: dict[str, Any]) -> str:
     at = f"{row['x']:.9g}" + (f", {row['y']:.9g}" if row["function"] in BINARY else "")
-    return f"{row['function']:9} {row['ulp']:.3f} ulp at {at}  ({row['numbers']:,} numbers)"
+    return (
+        f"{row['function']:9} {row['ulp']:.3f} ulp at {at}  ({row['numbers']:,} numbers), "
+        f"{row['ps']:.0f} ps each"
+    )
 
 
 def _markdown(rows: list[dict[str, Any]], every: int) -> str:
@@ -137,12 +162,13 @@ def _markdown(rows: list[dict[str, Any]], every: int) -> str:
         "# Errors of the vector functions",
         "",
         f"The largest error of each f32 function of generated code on {which} (`pow` and `atan2`:",
-        "on as many random pairs), in units of the last place, against the C library's f64.",
+        "on as many random pairs), in units of the last place, against the C library's f64; and",
+        f"the time for one number on one thread, data in its caches ({rows[0]['target']}).",
         "",
-        "| function | ulp | at |",
-        "|---|---|---|",
+        "| function | ulp | at | ps |",
+        "|---|---|---|---|",
     ]
     for row in rows:
         at = f"{row['x']:.9g}" + (f", {row['y']:.9g}" if row["function"] in BINARY else "")
-        lines.append(f"| {row['function']} | {row['ulp']:.2f} | {at} |")
+        lines.append(f"| {row['function']} | {row['ulp']:.2f} | {at} | {row['ps']:.0f} |")
     return "\n".join(lines) + "\n"

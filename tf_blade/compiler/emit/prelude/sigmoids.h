@@ -15,13 +15,15 @@ INLINE f32 exp_less_1(f32 r) {
 // 1 / (1 + exp(-x)). At most 2 ulp.
 INLINE f32 logistic_f32(f32 x) {
   // All is 2^-64 times as large as it is: exp(-x) is a normal number wherever it counts. NaN stays.
-  const f32 above = x < -105.0f ? -105.0f : x;
-  const f32 a = above > 42.0f ? 42.0f : above;
-  // n = -x / ln(2), rounded; the low bits are n - 64 with the bias of an exponent.
-  const f32 shifted = __builtin_fmaf(a, -1.44269504f, 12582975.0f);
-  const f32 n = shifted - 12582975.0f;
-  const f32 power = from_bits((i32)((u32)bits_of(shifted) << 23));
-  const f32 r = __builtin_fmaf(n, -1.42860677e-6f, __builtin_fmaf(n, -0.693145752f, -a));
+  const f32 a = x > 42.0f ? 42.0f : x;
+  // n = -x / ln(2), rounded; the low bits are n - 64 with the bias of an exponent. Far below 0, r
+  // grows instead of n, and with it the denominator.
+  const i32 shifted = bits_of(__builtin_fmaf(a, -1.44269504f, 12582975.0f));
+  const i32 most = 0x4b400000 + 63 + 160;
+  const i32 bits = shifted < most ? shifted : most;
+  const f32 n = from_bits(bits) - 12582975.0f;
+  const f32 power = from_bits((i32)((u32)bits << 23));
+  const f32 r = __builtin_fmaf(n, -1.42860677e-6f, -__builtin_fmaf(n, 0.693145752f, a));
   return 0x1p-64f / (__builtin_fmaf(power, exp_less_1(r), 0x1p-64f) + power);
 }
 
