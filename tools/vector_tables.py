@@ -2,11 +2,11 @@
 
     python tools/vector_tables.py > tf_blade/compiler/emit/prelude/tables.h
 
-A function is cut into 32 pieces of equal width; piece n is around n / per_unit. In each it is a
-polynomial of the distance from a base, a float at which the function is nearly a float, so that
-the constant term has no error of its own. The base is the end at which the function is smaller:
-there terms have one sign, and where they cancelled, an error of theirs would be a large part of
-the result.
+A function is cut into 32 pieces; x belongs to the piece whose number is nearest to
+x * (slope + bend * x). In each it is a polynomial of the distance from a base, a float at which the
+function is nearly a float, so that the constant term has no error of its own. The base is the end
+at which the function is smaller: there terms have one sign, and where they cancelled, an error of
+theirs would be a large part of the result.
 """
 
 from __future__ import annotations
@@ -26,21 +26,28 @@ _PER_LINE = 6
 
 @dataclass(frozen=True)
 class Table:
-    """falling: the function is smaller at the right end of each piece, else at the end nearer to 0;
-    it is then odd, and x plus a polynomial in the piece around 0."""
+    """first: the first piece's number. falling: the function is smaller at the right end of each
+    piece; else at the end nearer to 0, and it is odd: x plus a polynomial in the piece around 0.
+    """
 
     name: str
     function: Callable[[np.ndarray], np.ndarray]
-    per_unit: float
+    slope: float
     first: int
     degree: int
+    bend: float = 0.0
     falling: bool = False
+
+    def inverse(self, number: float) -> float:
+        """The x with x * (slope + bend * x) = number."""
+        root = math.sqrt(self.slope**2 + 4 * self.bend * number)
+        return 2 * number / (self.slope + root)
 
 
 TABLES = (
     Table("tanh", np.tanh, 1.6, -16, 7),
     Table("erf", np.vectorize(math.erf, otypes=[np.float64]), 3.75, -16, 5),
-    Table("erfc", np.vectorize(math.erfc, otypes=[np.float64]), 4.25, -17, 7, falling=True),
+    Table("erfc", np.vectorize(math.erfc, otypes=[np.float64]), 4.125, -9, 6, 0.4375, True),
 )
 
 
@@ -53,7 +60,7 @@ def rows(table: Table) -> np.ndarray:
 
 
 def _piece(table: Table, n: int) -> list[np.float32]:
-    low, high = (n - 0.5) / table.per_unit, (n + 0.5) / table.per_unit
+    low, high = table.inverse(n - 0.5), table.inverse(n + 0.5)
     around_zero = n == 0 and not table.falling
     if around_zero:
         base, powers = np.float32(0), range(1, table.degree + 1, 2)

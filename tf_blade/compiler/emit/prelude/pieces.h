@@ -12,6 +12,7 @@
 typedef f32 F32x16 __attribute__((vector_size(64)));
 typedef i32 I32x16 __attribute__((vector_size(64)));
 
+INLINE F32x16 in_all(f32 x) { return x - F32x16{}; }
 INLINE F32x16 pick(const f32 (&row)[32], I32x16 i) {  // row[i % 32]
   const F32x16* half = (const F32x16*)row;
   return __builtin_shuffle(half[0], half[1], i);
@@ -21,21 +22,22 @@ INLINE F32x16 fma_16(F32x16 a, F32x16 b, F32x16 c) {
 }
 // Both give x where it is NaN.
 INLINE F32x16 at_least(f32 low, F32x16 x) {
-  return __builtin_ia32_maxps512_mask(low - F32x16{}, x, x, -1, 4);
+  return __builtin_ia32_maxps512_mask(in_all(low), x, x, -1, 4);
 }
 INLINE F32x16 at_most(f32 high, F32x16 x) {
-  return __builtin_ia32_minps512_mask(high - F32x16{}, x, x, -1, 4);
+  return __builtin_ia32_minps512_mask(in_all(high), x, x, -1, 4);
 }
 INLINE bool all_at_most(f32 high, F32x16 x) {
-  return __builtin_ia32_cmpps512_mask(x, high - F32x16{}, 2, -1, 4) == 0xffff;
+  return __builtin_ia32_cmpps512_mask(x, in_all(high), 2, -1, 4) == 0xffff;
 }
 
-// The polynomial of the piece that is nearest to x * per_unit. AROUND_0: x and more in piece 0.
+// The polynomial of the piece that x * slope is nearest to the number of. AROUND_0: x and more in
+// piece 0.
 template <bool AROUND_0, i32 ROWS>
-INLINE F32x16 in_piece(const f32 (&table)[ROWS][32], f32 per_unit, F32x16 x) {
+INLINE F32x16 in_piece(const f32 (&table)[ROWS][32], F32x16 slope, F32x16 x) {
   // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
-  const F32x16 zero = 12582912.0f - F32x16{};
-  const F32x16 shifted = fma_16(x, per_unit - F32x16{}, zero);
+  const F32x16 zero = in_all(12582912.0f);
+  const F32x16 shifted = fma_16(x, slope, zero);
   const I32x16 i = (I32x16)shifted;
   const F32x16 from_base = x - pick(table[0], i);
   F32x16 y = pick(table[ROWS - 1], i);
@@ -59,7 +61,7 @@ __attribute__((used)) f32 tanh_of_one(f32 x) __asm__("tanhf");
 f32 tanh_of_one(f32 x) { return tanh_by_exp_f32(x); }
 __attribute__((used)) F32x16 tanh_of_16(F32x16 x) __asm__("_ZGVeN16v_tanhf");
 F32x16 tanh_of_16(F32x16 x) {
-  return in_piece<true>(TANH_TABLE, 1.6f, at_least(-9.4f, at_most(9.4f, x)));
+  return in_piece<true>(TANH_TABLE, in_all(1.6f), at_least(-9.4f, at_most(9.4f, x)));
 }
 #endif
 INLINE f32 tanh_f32(f32 x) { return __builtin_tanhf(x); }
@@ -80,7 +82,7 @@ __attribute__((used)) f32 erf_of_one(f32 x) __asm__("erff");
 f32 erf_of_one(f32 x) { return erf_by_exp_f32(x); }
 __attribute__((used)) F32x16 erf_of_16(F32x16 x) __asm__("_ZGVeN16v_erff");
 F32x16 erf_of_16(F32x16 x) {
-  return in_piece<true>(ERF_TABLE, 3.75f, at_least(-4.0f, at_most(4.0f, x)));
+  return in_piece<true>(ERF_TABLE, in_all(3.75f), at_least(-4.0f, at_most(4.0f, x)));
 }
 #endif
 INLINE f32 erf_f32(f32 x) { return __builtin_erff(x); }
@@ -89,8 +91,8 @@ INLINE f32 erf_f32(f32 x) { return erf_by_exp_f32(x); }
 #endif
 
 //@ erfc_f32: pieces, erfc_table, erfc_by_exp_f32
-// At most 2 ulp. Beyond 3.4 pieces would have to be many: a vector with a larger number (in a GELU
-// with normal inputs, one of 80,000) is computed by exp.
+// At most 2 ulp. Beyond 3.8 pieces would have to be many: a vector with a larger number (in a GELU
+// of numbers with a spread of 1.4, one of 900) is computed by exp too.
 #ifdef IN_PIECES
 }  // namespace
 #pragma omp declare simd notinbranch simdlen(16)
@@ -107,12 +109,14 @@ KERNEL F32x16 erfc_of_large_16(F32x16 x, F32x16 of_others) {
   for (i32 lane = 0; lane < 16; ++lane) lanes[lane] = erfc_by_exp_f32(lanes[lane]);
   F32x16 y;
   __builtin_memcpy(&y, lanes, sizeof lanes);
-  return x <= 3.4f ? of_others : y;  // no result depends on what its neighbours are
+  return x <= 3.8f ? of_others : y;  // no result depends on what its neighbours are
 }
 __attribute__((used)) F32x16 erfc_of_16(F32x16 x) __asm__("_ZGVeN16v_erfcf");
 F32x16 erfc_of_16(F32x16 x) {
-  const F32x16 y = in_piece<false>(ERFC_TABLE, 4.25f, at_least(-4.0f, x));
-  return __builtin_expect(all_at_most(3.4f, x), true) ? y : erfc_of_large_16(x, y);
+  const F32x16 a = at_least(-3.95f, x);
+  const F32x16 slope = fma_16(a, in_all(0.4375f), in_all(4.125f));
+  const F32x16 y = in_piece<false>(ERFC_TABLE, slope, a);
+  return __builtin_expect(all_at_most(3.8f, x), true) ? y : erfc_of_large_16(x, y);
 }
 #endif
 INLINE f32 erfc_f32(f32 x) { return __builtin_erfcf(x); }
