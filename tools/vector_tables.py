@@ -79,6 +79,8 @@ def _piece(table: Table, n: int) -> list[np.float32]:
     # The lowest term is rounded first, and the others are fitted to what is left.
     for i, power in enumerate(powers):
         terms[power] = _minimax(distance, powers[i:], rest / exact, exact)[0]
+        if around_zero and power == 1:
+            terms[power] = max(terms[power], 0)  # or -0 would give 0
         rest = rest - float(terms[power]) * distance**power
     return [base, *terms]
 

@@ -105,7 +105,6 @@ f32 erfc_of_one(f32 x) { return erfc_by_exp_f32(x); }
 KERNEL F32x16 erfc_of_large_16(F32x16 x, F32x16 of_others) {
   f32 lanes[16];
   __builtin_memcpy(lanes, &x, sizeof lanes);
-#pragma omp simd
   for (i32 lane = 0; lane < 16; ++lane) lanes[lane] = erfc_by_exp_f32(lanes[lane]);
   F32x16 y;
   __builtin_memcpy(&y, lanes, sizeof lanes);

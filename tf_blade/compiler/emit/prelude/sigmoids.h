@@ -46,7 +46,7 @@ INLINE f32 tanh_by_exp_f32(f32 x) {
   p = __builtin_fmaf(p, z, 1.33314422036e-1f);
   p = __builtin_fmaf(p, z, -3.33332819422e-1f);
   const f32 small = __builtin_fmaf(p * z, x, x);
-  return a < 0.625f ? small : __builtin_copysignf(large, x);
+  return __builtin_copysignf(a < 0.625f ? small : large, x);
 }
 
 //@ erf_by_exp_f32: exp_decay_f32
