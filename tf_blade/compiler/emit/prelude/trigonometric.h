@@ -37,7 +37,7 @@ INLINE SinCos sincos(f32 x) {
 }
 
 //@ sin_f32: sincos
-INLINE f32 sin_f32(f32 x) { return sincos(x).sin; }
+INLINE f32 sin_f32(f32 x) { return x == 0.0f ? x : sincos(x).sin; }  // -0 for -0
 
 //@ cos_f32: sincos
 INLINE f32 cos_f32(f32 x) { return sincos(x).cos; }
@@ -56,7 +56,7 @@ INLINE f32 tan_f32(f32 x) {
   c = __builtin_fma(c, z, 4.166664568298827e-2);
   c = __builtin_fma(c * z, z, __builtin_fma(z, -0.5, 1.0));
   const bool swap = turned.count & 1;
-  return (f32)((swap ? -c : s) / (swap ? s : c));
+  return x == 0.0f ? x : (f32)((swap ? -c : s) / (swap ? s : c));  // -0 for -0
 }
 
 //@ atan_f32:
