@@ -478,6 +478,63 @@ EXAMPLES = [
         sizes=(("a", (1, 3)), ("b", (1, 70)), ("c", (1, 2)), ("d", (9, 16, 17, 40))),
     ),
     Example(
+        "short_rows_with_what_is_the_same_in_all",
+        "(%x: f32[a, b], %v: f32[b], %w: f64[a, b], %m: bool[b]) -> (%5, %6, %7)",
+        """%0: f32[b] = exp(%v)
+        %1: f32[a, b] = broadcast_in_dim(%0, shape=[a, b], dims=[1])
+        %2: f32[a, b] = add(%x, %1)
+        %3: bool[a, b] = broadcast_in_dim(%m, shape=[a, b], dims=[1])
+        %5: f32[a, b] = select(%3, %2, %x)
+        %4: f64[a, b] = convert(%1, dtype=f64)
+        %6: f64[a, b] = mul(%w, %4)
+        %i: i64[a, b] = iota(dtype=i64, shape=[a, b], dim=1)
+        %j: i64[a, b] = convert(%x, dtype=i64)
+        %7: i64[a, b] = add(%i, %j)""",
+        sizes=(("a", (7, 8, 60, 300)), ("b", (0, 1, 2, 7, 23, 64, 127, 128, 129))),
+        runs=14,
+    ),
+    Example(
+        "short_rows_that_lie_apart",
+        "(%x: f32[a, c, b], %v: f32[c, b], %m: bool[a, c, b], %n: i64[a, c, b]) -> (%3, %4, %5)",
+        """%0: f32[c, a, b] = transpose(%x, perm=[1, 0, 2])
+        %1: f32[c, a, b] = broadcast_in_dim(%v, shape=[c, a, b], dims=[0, 2])
+        %2: f32[c, a, b] = add(%0, %1)
+        %3: f32[c, a, b] = tanh(%2)
+        %4: bool[c, a, b] = transpose(%m, perm=[1, 0, 2])
+        %5: i64[c, a, b] = transpose(%n, perm=[1, 0, 2])""",
+        sizes=(("a", (1, 8, 70, 200)), ("b", (1, 2, 3, 4, 5, 9, 17, 24, 25)), ("c", (1, 2, 5))),
+        runs=16,
+    ),
+    Example(
+        "halves_of_short_rows",
+        "(%x: f32[a, 14], %y: f16[a, b]) -> (%3, %4)",
+        """%0: f32[a, 7] = slice(%x, start=[0, 0], limit=[a, 7], stride=[1, 1])
+        %1: f32[a, 7] = slice(%x, start=[0, 7], limit=[a, 14], stride=[1, 1])
+        %2: f32[a, 7] = logistic(%0)
+        %3: f32[a, 7] = mul(%2, %1)
+        %c: f32[a, b] = convert(%y, dtype=f32)
+        %i: f32[a, b] = iota(dtype=f32, shape=[a, b], dim=1)
+        %4: f32[a, b] = add(%c, %i)""",
+        sizes=(("a", (7, 8, 60, 300)), ("b", (0, 1, 6, 100))),
+    ),
+    Example(
+        "normalised_groups_of_a_few_elements",
+        "(%x: f32[a, b, 6, c], %g: f32[6, c], %y: f64[a, b]) -> (%6, %9)",
+        """%0: f32[a, 6] = reduce(%x, kind=sum, dims=[1, 3])
+        %1: f32[a, b, 6, c] = broadcast_in_dim(%0, shape=[a, b, 6, c], dims=[0, 2])
+        %2: f32[a, b, 6, c] = sub(%x, %1)
+        %3: f32[a, 6] = reduce(%2, kind=max, dims=[1, 3])
+        %4: f32[a, b, 6, c] = broadcast_in_dim(%3, shape=[a, b, 6, c], dims=[0, 2])
+        %5: f32[a, b, 6, c] = broadcast_in_dim(%g, shape=[a, b, 6, c], dims=[2, 3])
+        %7: f32[a, b, 6, c] = mul(%2, %5)
+        %6: f32[a, b, 6, c] = sub(%7, %4)
+        %8: f64[a] = reduce(%y, kind=max, dims=[1])
+        %10: f64[a, b] = broadcast_in_dim(%8, shape=[a, b], dims=[0])
+        %9: f64[a, b] = sub(%10, %y)""",
+        sizes=(("a", (0, 1, 9, 40)), ("b", (1, 3, 5, 16, 40)), ("c", (0, 1, 2, 3, 5, 16, 17))),
+        runs=16,
+    ),
+    Example(
         "softmax_over_two_dims",
         "(%x: f32[a, 16, b, 17]) -> (%8)",
         """%0: f32[a, b] = reduce(%x, kind=max, dims=[1, 3])

@@ -25,14 +25,14 @@ VECTORISED = [
     Example("angle", "(%x: f32[a], %y: f32[a]) -> (%0)", "%0: f32[a] = atan2(%x, %y)"),
     Example(
         "gelu",
-        "(%x: f32[a, 24], %bias: f32[24]) -> (%8)",
-        """%0: f32[a, 24] = broadcast_in_dim(%bias, shape=[a, 24], dims=[1])
-        %1: f32[a, 24] = add(%x, %0)
+        "(%x: f32[a, b], %bias: f32[b]) -> (%8)",
+        """%0: f32[a, b] = broadcast_in_dim(%bias, shape=[a, b], dims=[1])
+        %1: f32[a, b] = add(%x, %0)
         %c: f32[] = constant(value=-0.70710677)
-        %2: f32[a, 24] = broadcast_in_dim(%c, shape=[a, 24], dims=[])
-        %3: f32[a, 24] = mul(%1, %2)
-        %4: f32[a, 24] = erfc(%3)
-        %8: f32[a, 24] = mul(%1, %4)""",
+        %2: f32[a, b] = broadcast_in_dim(%c, shape=[a, b], dims=[])
+        %3: f32[a, b] = mul(%1, %2)
+        %4: f32[a, b] = erfc(%3)
+        %8: f32[a, b] = mul(%1, %4)""",
     ),
     Example(
         "clipped",

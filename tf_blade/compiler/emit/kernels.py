@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tf_blade.compiler.emit import c
+from tf_blade.compiler.emit.joined_rows import condition, has_short_rows, print_joined_rows
 from tf_blade.compiler.emit.narrow import NARROW, is_narrow_kernel, print_narrow, row_elements
 from tf_blade.compiler.emit.nest import (
     Function,
@@ -46,6 +47,8 @@ def kernel_function(kernel: Kernel, text: KernelText) -> Function:
         _print_pass(kernel, only, text, top, bounds=("begin", "end"))
     elif is_narrow_kernel(kernel):
         _print_rows_of_any_width(kernel, text, top)
+    elif has_short_rows(kernel):
+        _print_rows_of_any_length(kernel, text, top)
     else:
         _print_rows(kernel, text, top)
     return Function(finished(top, text), text, units, _cost(kernel), long_scratch)
@@ -86,6 +89,18 @@ def _print_rows_of_any_width(kernel: Kernel, text: KernelText, top: Scope) -> No
     narrow.lines.append("return;")
     text.functions.add("narrow")
     top.close(narrow, f"if ({text.dim(columns)} <= NARROW)")
+    _print_rows(kernel, text, top)
+
+
+def _print_rows_of_any_length(kernel: Kernel, text: KernelText, top: Scope) -> None:
+    are_short = condition(kernel, text)
+    if not are_short:
+        print_joined_rows(kernel, text, top)
+        return
+    short = top.inner()
+    print_joined_rows(kernel, text, short)
+    short.lines.append("return;")
+    top.close(short, f"if ({are_short})")
     _print_rows(kernel, text, top)
 
 

@@ -1,12 +1,14 @@
 """Rows of a few elements: vectors run across many rows instead of along one.
 
 A tile of rows is copied so that the elements of a column lie side by side; every statement of the
-kernel is then a loop over the tile's rows, and what the kernel stores is copied back. Copies are
-plain loops over rows: all of a tile is written long before it is read again.
+kernel is then a loop over the tile's rows, and what the kernel stores is copied back. Rows of
+neighbouring elements become columns in registers; others are read one column after the other, from
+where each row begins.
 
     if (s1 <= NARROW) {
       for (i64 first = begin; first < end; first += ROWS) {
-        (copies into p0_tile)
+        (rows_at[lane] = where the rows begin)
+        columns_of_rows<ROWS>(p0_tile, p0_ptr, rows_at, count, s1, s0 * s1);
         for (i64 j0 = 0; j0 < s1; ++j0)
           for (i32 lane = 0; lane < ROWS; ++lane) v0[lane] = max_f32(p0_tile[at + lane], v0[lane]);
         ...
@@ -23,8 +25,7 @@ from tf_blade.compiler.emit.nest import braced, loop_header, odometer, print_sto
 from tf_blade.compiler.emit.operations import may_refuse
 from tf_blade.compiler.emit.reduction import combine, neutral
 from tf_blade.compiler.emit.scope import KernelText, Scope
-from tf_blade.compiler.fuse import cost
-from tf_blade.compiler.fuse.index import LoopVar
+from tf_blade.compiler.fuse.index import Affine, LoopVar, sub, vars_of
 from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.dims import Dim
@@ -39,25 +40,25 @@ NARROW = 16
 ROWS = 64
 # All tiles stay in the first-level cache.
 _MOST_TILES = 8
-# What an element that isn't reduced must cost.
-_DEAR = 12.0
 
 
 def is_narrow_kernel(kernel: Kernel) -> bool:
-    """Whether the kernel can be printed so: rows that may be short, and that are reduced or take
-    much longer to compute than to copy."""
+    """Whether the kernel can be printed so: rows that may be short, and that are reduced."""
     columns, rows = row_elements(kernel), frozenset(_rows(kernel))
     if not rows or columns is None or (isinstance(columns, int) and columns > NARROW):
         return False
     scalars = _all_scalars(kernel)
-    dear = kernel.group.kind == "loop" and cost.of_scalars(scalars) >= _DEAR
     # A reduction in blocks is of long rows.
     reduces = kernel.group.kind == "row_reduce" and not kernel.blocks
-    if kernel.transposed or not (dear or reduces):
+    if kernel.transposed or not reduces:
         return False
     if any(may_refuse(s) or (s.kind == "index" and s.vars & rows) for s in scalars):
         return False
-    stored = {s.root for p in kernel.passes for s in p.stores}
+    stores = [s for p in kernel.passes for s in p.stores]
+    indices = [s.index for s in scalars if s.index is not None] + [s.index for s in stores]
+    if any(vars_of(a) & rows and vars_of(a) - rows for x in indices for a, _ in x.terms):
+        return False
+    stored = {s.root for s in stores}
     loads = [s for s in scalars if s.kind == "load" and s.value not in stored]
     tiles = [s for s in loads if s.vars & rows and s.vars - rows]
     return len(tiles) + len(stored) <= _MOST_TILES
@@ -108,13 +109,21 @@ class _Narrow:
         self.loops = kernel.passes[0].loops
         self.tile = top.inner()
         self.stored = {s.root for p in kernel.passes for s in p.stores}
+        # The parts of indices that depend on the row, with the arrays of where rows begin.
+        self.places: dict[Affine, str] = {}
+        # Loops of tiles that have only some, with the name of where a column begins there.
+        self.parts: dict[tuple[LoopVar, ...], str] = {}
 
     def print(self) -> None:
-        self.text.functions.update(["dim_min", "one_by_one"])
+        self.text.functions.update(["dim_min"])
         self.tile.lines.append(f"const i32 count = (i32)dim_min({ROWS}, end - first);")
         loads = [s for s in _all_scalars(self.kernel) if s.kind == "load"]
-        self._copy_in([s for s in loads if s.vars & self.rows and s.value not in self.stored])
+        copied = [s for s in loads if s.vars & self.rows and s.value not in self.stored]
+        written = [s for s in self._stores() if s.root not in self.kernel.scratch]
+        indices = [s.index for s in copied if s.index is not None]
+        self._find_rows([*indices, *(s.index for s in written)])
         own = {s.root: self._array(s.root, ROWS * NARROW, "tile") for s in self._stores()}
+        self._copy_in(copied)
         for s in loads:
             if s.value in own:
                 self.tile.names[s] = f"{own[s.value]}[at + lane]"
@@ -122,7 +131,7 @@ class _Narrow:
             self._row_values(p.scalars())
             self._print_pass(p, own)
         self._row_values([s.scalar for s in self.kernel.row_stores])
-        self._copy_out(own)
+        self._copy_out(written, own)
         self.top.close(self.tile, f"for (i64 first = begin; first < end; first += {ROWS})")
 
     def _stores(self) -> Iterator[Store]:
@@ -139,37 +148,91 @@ class _Narrow:
 
     # -- copies ---------------------------------------------------------------------------
 
-    def _copy_in(self, loads: Sequence[Scalar]) -> None:
+    def _find_rows(self, indices: Iterable[Affine]) -> None:
+        """Declares where the tile's rows begin, for each way in which they lie."""
         row = self.tile.inner(self.row_loops)
-        body = self._columns(row)
+        for index in indices:
+            part = _part_of(index, self.rows)
+            if part not in self.places:
+                name = self.text.unique("rows_at")
+                self.top.lines.append(f"alignas(64) i64 {name}[{ROWS}];")
+                self.places[part] = name
+                row.lines.append(f"{name}[lane] = {self.text.index(part, row)};")
+        self._close_rows(row)
+        for name in self.places.values():
+            # Lanes without a row read the first one.
+            self.tile.lines.append(
+                f"for (i32 lane = count; lane < {ROWS}; ++lane) {name}[lane] = {name}[0];"
+            )
+
+    def _copy_in(self, loads: Sequence[Scalar]) -> None:
+        """Copies what depends on the rows into tiles, where `loads` are found from then on."""
         for s in loads:
             assert s.value is not None and s.index is not None
-            by_column = bool(s.vars - self.rows)
-            array = self._array(s.value, ROWS * NARROW if by_column else ROWS, "tile")
-            scope, at = (body, "at + lane") if by_column else (row, "lane")
-            place = self.text.address(s.value, s.index, scope, written=False)
-            if by_column:
-                scope.lines.append("ONE_BY_ONE;")
-            scope.lines.append(f"{array}[{at}] = {place};")
-            self.tile.names[s] = f"{array}[{at}]"
+            pointer = self.text.pointer(s.value, written=False)
+            rows_at = self.places[_part_of(s.index, self.rows)]
+            rest = _rest_of(s.index, self.rows)
+            loops = tuple(v for v in self.loops if v in s.vars)
+            array = self._array(s.value, ROWS * NARROW if loops else ROWS, "tile")
+            element = f"{array}[lane]"
+            if self._in_squares(rest, s.dtype):
+                self.text.functions.add("columns_of_rows")
+                size = self.text.dim(sub(s.value.type.size, rest.const))
+                self.tile.lines.append(
+                    f"columns_of_rows<{ROWS}>({array}, {self._from(pointer, rest)}, {rows_at}, "
+                    f"count, {self.text.dim(self.loops[0].extent)}, {size});"
+                )
+                element = f"{array}[at + lane]"
+            else:
+                body = self.tile.inner(loops)
+                if loops:
+                    name = "_".join(["at", *(v.name for v in loops)])
+                    name = "at" if loops == self.loops else self.parts.setdefault(loops, name)
+                    body.lines.append(self._place_in_tile(loops))
+                    element = f"{array}[{name} + lane]"
+                source = f"{pointer}[{rows_at}[lane] + {self.text.index(rest, body)}]"
+                body.lines += _over_lanes([f"{element} = {source};"])
+                self.tile.lines += self._nested(loops, body.lines)
             if s.dtype is DType.BOOL:
                 self.text.functions.add("is_set")
-                self.tile.names[s] = f"is_set({array}[{at}])"
-        self._close_columns(row, body)
-        self._close_rows(row)
+                element = f"is_set({element})"
+            self.tile.names[s] = element
 
-    def _copy_out(self, own: dict[Value, str]) -> None:
-        row = self.tile.inner(self.row_loops)
-        body = self._columns(row)
-        for store in self._stores():
-            if store.root in self.kernel.scratch:
+    def _copy_out(self, stores: Sequence[Store], own: dict[Value, str]) -> None:
+        for store in stores:
+            pointer = self.text.pointer(store.root, written=True)
+            rows_at = self.places[_part_of(store.index, self.rows)]
+            rest = _rest_of(store.index, self.rows)
+            if self._in_squares(rest, store.root.type.dtype):
+                self.text.functions.add("rows_of_columns")
+                self.tile.lines.append(
+                    f"rows_of_columns<{ROWS}>({self._from(pointer, rest)}, {rows_at}, "
+                    f"{own[store.root]}, count, {self.text.dim(self.loops[0].extent)});"
+                )
                 continue
-            place = self.text.address(store.root, store.index, body, written=True)
-            body.lines += ["ONE_BY_ONE;", f"{place} = {own[store.root]}[at + lane];"]
-        self._close_columns(row, body)
+            self.text.functions.add("one_by_one")
+            body = self._columns(self.tile)
+            place = f"{pointer}[{rows_at}[lane] + {self.text.index(rest, body)}]"
+            body.lines += [
+                "for (i32 lane = 0; lane < count; ++lane) {",
+                "  ONE_BY_ONE;",
+                f"  {place} = {own[store.root]}[at + lane];",
+                "}",
+            ]
+            self._close_columns(self.tile, body)
+        row = self.tile.inner(self.row_loops)
         for store in self.kernel.row_stores:
             print_store(store, self.text, row)
-        self._close_rows(row)
+        if row.lines:
+            self._close_rows(row)
+
+    def _in_squares(self, rest: Affine, dtype: DType) -> bool:
+        """Whether rows are neighbouring elements, which registers can turn into columns."""
+        simple = len(self.loops) == 1 and rest.terms == ((self.loops[0], 1),)
+        return simple and dtype.size in (4, 8)
+
+    def _from(self, pointer: str, rest: Affine) -> str:
+        return f"{pointer} + {self.text.dim(rest.const)}" if rest.const != 0 else pointer
 
     def _close_rows(self, row: Scope) -> None:
         counters, step = odometer(self.row_loops, "first", self.text)
@@ -220,21 +283,37 @@ class _Narrow:
     # -- loops over columns ---------------------------------------------------------------
 
     def _columns(self, around: Scope) -> Scope:
+        """A block in the loops over columns, which knows where a column begins in each tile."""
         body = around.inner(self.loops)
-        position = self.loops[0].name
-        for v in self.loops[1:]:
-            position = f"({position} * {self.text.dim(v.extent)} + {v.name})"
-        body.lines.append(f"const i64 at = {position} * {ROWS};")
+        body.lines += [self._place_in_tile(loops) for loops in (self.loops, *self.parts)]
         return body
 
+    def _place_in_tile(self, loops: Sequence[LoopVar]) -> str:
+        """Declares where a column begins in a tile that has only these loops' elements."""
+        position = loops[0].name
+        for v in loops[1:]:
+            position = f"({position} * {self.text.dim(v.extent)} + {v.name})"
+        name = self.parts.get(tuple(loops), "at")
+        return f"[[maybe_unused]] const i64 {name} = {position} * {ROWS};"
+
     def _close_columns(self, around: Scope, body: Scope) -> None:
-        if len(body.lines) == 1:
-            return
-        lines = body.lines
-        for v in reversed(self.loops):
+        if len(body.lines) > 1 + len(self.parts):
+            around.lines += self._nested(self.loops, body.lines)
+
+    def _nested(self, loops: Sequence[LoopVar], lines: list[str]) -> list[str]:
+        for v in reversed(loops):
             header = loop_header(v, "0", self.text.dim(v.extent))
             lines = [f"{header} {{", *(f"  {line}" for line in lines), "}"]
-        around.lines += lines
+        return lines
+
+
+def _part_of(index: Affine, rows: frozenset[LoopVar]) -> Affine:
+    """The part of an index that depends on the row."""
+    return Affine(tuple(t for t in index.terms if vars_of(t[0]) & rows))
+
+
+def _rest_of(index: Affine, rows: frozenset[LoopVar]) -> Affine:
+    return Affine(tuple(t for t in index.terms if not vars_of(t[0]) & rows), index.const)
 
 
 def _kind(a: Accumulate) -> str:

@@ -19,7 +19,7 @@ _PART = re.compile(r"^//@ (\w+):(.*)$", re.MULTILINE)
 
 # In this order, since a part stands behind those that it needs.
 _FILES = (
-    *("types", "run", "lanes", "halves", "floats"),
+    *("types", "run", "lanes", "rows", "halves", "floats"),
     *("exponentials", "sigmoids", "tables", "pieces", "trigonometric", "hyperbolic"),
     *("integers", "listing"),
 )

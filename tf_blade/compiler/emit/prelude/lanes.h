@@ -15,7 +15,7 @@ enum : i32 { LANES = 4 };
 // Keeps a loop of a few scattered elements from being vectorised, which would make it slower.
 #define ONE_BY_ONE __asm__("")
 
-//@ transpose_tile: lanes, one_by_one
+//@ square: lanes
 template <i32... I>
 struct Indices {};
 template <i32 N, i32... I>
@@ -36,11 +36,12 @@ struct BitsOf<8> {
   typedef u64 type;
 };
 
-// A square of as many vectors as a vector has lanes.
-template <class T>
+// A square of as many vectors as a vector has lanes. LENGTH: lanes, those of the widest vectors or
+// half or a quarter of them.
+template <class T, i32 LENGTH = 4 * LANES / (i32)sizeof(T)>
 struct Square {
-  enum : i32 { SIDE = 4 * LANES / (i32)sizeof(T) };
-  typedef T Vector __attribute__((vector_size(4 * LANES)));
+  enum : i32 { SIDE = LENGTH };
+  typedef T Vector __attribute__((vector_size(LENGTH * sizeof(T))));
   typedef Vector InMemory __attribute__((aligned(1), may_alias));
   typedef typename UpTo<SIDE>::type AllLanes;
   Vector rows[SIDE];
@@ -105,6 +106,7 @@ struct Square {
   }
 };
 
+//@ transpose_tile: square, one_by_one
 // Copies rows x columns elements, rows `step` apart, so that columns lie side by side, STEP apart.
 template <i32 STEP, class T>
 INLINE void transpose_tile(T* to, const T* from, i64 step, i32 rows, i32 columns) {
