@@ -15,7 +15,7 @@ enum : i32 { LANES = 4 };
 // Keeps a loop of a few scattered elements from being vectorised, which would make it slower.
 #define ONE_BY_ONE __asm__("")
 
-//@ square: lanes
+//@ indices:
 template <i32... I>
 struct Indices {};
 template <i32 N, i32... I>
@@ -25,6 +25,7 @@ struct UpTo<0, I...> {
   typedef Indices<I...> type;
 };
 
+//@ square: lanes, indices
 template <unsigned long BYTES>
 struct BitsOf;
 template <>
@@ -147,7 +148,7 @@ INLINE void prefetch_rows(const T* to, i64 step, i32 rows, i32 columns) {
 // Rows of so many elements are done side by side, each in a lane of its own.
 enum : i32 { NARROW = LANES == 16 ? 16 : LANES + LANES / 2 };
 
-//@ lane_accumulators: lanes
+//@ lane_accumulators: lanes, indices
 // The running results of a reduction, in one or two vectors. Loops over lanes take them into an
 // array, which the compiler keeps in registers.
 template <class T, i32 CHAINS>
@@ -165,13 +166,36 @@ struct Lanes {
   }
   template <class F>
   INLINE_MEMBER T join(F combine) const {
-    T x[CHAINS * LANES];
-    get(x);
-    for (i32 half = CHAINS * LANES / 2; half > 0; half /= 2) {
+    Vector x = first;
+    if (CHAINS == 2) x = combined(x, second, combine);
+    if constexpr (LANES > 8) x = combined(x, exchanged<8>(x, AllLanes()), combine);
+    if constexpr (LANES > 4) x = combined(x, exchanged<4>(x, AllLanes()), combine);
+    x = combined(x, exchanged<2>(x, AllLanes()), combine);
+    return combine(x[0], x[1]);
+  }
+
+ private:
+  typedef typename UpTo<LANES>::type AllLanes;
+  // Blocks of D lanes change places with their neighbours.
+  template <i32 D, i32... LANE>
+  INLINE_MEMBER static Vector exchanged(const Vector& x, Indices<LANE...>) {
+#ifdef __clang__
+    return __builtin_shufflevector(x, x, (LANE ^ D)...);
+#else
+    typedef i32 Places __attribute__((vector_size(4 * LANES)));
+    return __builtin_shuffle(x, Places{(LANE ^ D)...});
+#endif
+  }
+  template <class F>
+  INLINE_MEMBER static Vector combined(const Vector& a, const Vector& b, F combine) {
+    T x[LANES], y[LANES];
+    __builtin_memcpy(x, &a, sizeof a);
+    __builtin_memcpy(y, &b, sizeof b);
 #pragma omp simd
-      for (i32 lane = 0; lane < half; ++lane) x[lane] = combine(x[lane], x[lane + half]);
-    }
-    return x[0];
+    for (i32 lane = 0; lane < LANES; ++lane) x[lane] = combine(x[lane], y[lane]);
+    Vector z;
+    __builtin_memcpy(&z, x, sizeof z);
+    return z;
   }
 };
 
