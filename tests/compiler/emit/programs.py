@@ -535,6 +535,36 @@ EXAMPLES = [
         runs=16,
     ),
     Example(
+        "groups_side_by_side",
+        "(%x: f32[a, b, 8, c], %g: f32[8, c], %w: f32[a, 8]) -> (%9, %5, %10)",
+        """%0: f32[a, 8] = reduce(%x, kind=sum, dims=[1, 3])
+        %1: f32[a, 8] = mul(%0, %w)
+        %2: f32[a, b, 8, c] = broadcast_in_dim(%1, shape=[a, b, 8, c], dims=[0, 2])
+        %3: f32[a, b, 8, c] = sub(%x, %2)
+        %5: f32[a, 8] = reduce(%3, kind=max, dims=[1, 3])
+        %6: f32[a, 8] = reduce(%3, kind=min, dims=[1, 3])
+        %7: f32[a, 8] = sub(%5, %6)
+        %8: f32[a, b, 8, c] = broadcast_in_dim(%7, shape=[a, b, 8, c], dims=[0, 2])
+        %n: f32[a, b, 8, c] = sub(%3, %8)
+        %h: f32[a, b, 8, c] = broadcast_in_dim(%g, shape=[a, b, 8, c], dims=[2, 3])
+        %9: f32[a, b, 8, c] = mul(%n, %h)
+        %10: f32[a, 8] = tanh(%7)""",
+        sizes=(
+            ("a", (0, 1, 2, 9)),
+            ("b", (0, 1, 3, 16, 40, 2049)),
+            ("c", (0, 1, 2, 3, 7, 10, 16, 17)),
+        ),
+        runs=20,
+    ),
+    Example(
+        "many_groups_of_integers",
+        "(%x: i32[a, b, 300, c], %y: i16[a, b, 5, c]) -> (%0, %1, %2)",
+        """%0: i32[a, 300] = reduce(%x, kind=sum, dims=[1, 3])
+        %1: i32[a, 300] = reduce(%x, kind=max, dims=[1, 3])
+        %2: i16[a, 5] = reduce(%y, kind=max, dims=[1, 3])""",
+        sizes=(("a", (1, 2)), ("b", (1, 3)), ("c", (1, 2, 3, 16))),
+    ),
+    Example(
         "softmax_over_two_dims",
         "(%x: f32[a, 16, b, 17]) -> (%8)",
         """%0: f32[a, b] = reduce(%x, kind=max, dims=[1, 3])

@@ -64,3 +64,32 @@ def test_rows_are_turned_into_columns_in_registers_where_their_elements_are_neig
         "(%x: f32[a, b, 3, c]) -> (%0)", "%0: f32[a, 3] = reduce(%x, kind=sum, dims=[1, 3])"
     )
     assert "columns_of_rows" not in text and "v_x_tile[at + lane] = v_x_ptr[rows_at" in text
+
+
+def test_short_runs_of_several_groups_are_done_side_by_side():
+    text = source(
+        "(%x: f32[a, b, 8, c]) -> (%0)", "%0: f32[a, 8] = reduce(%x, kind=sum, dims=[1, 3])"
+    )
+    assert "if (c > 0 && c <= 16 && b <= 2048)" in text
+    assert "columns_of_rows" not in text
+
+
+@pytest.mark.parametrize(
+    "shape, kept",
+    [("a, b, 3, c", "a, 3"), ("a, b, 8, 17", "a, 8"), ("a, b, d, c", "a, d")],
+    ids=["few groups", "long runs", "an unknown number of groups"],
+)
+def test_other_runs_are_done_one_by_one(shape: str, kept: str):
+    text = source(
+        f"(%x: f32[{shape}]) -> (%0)", f"%0: f32[{kept}] = reduce(%x, kind=sum, dims=[1, 3])"
+    )
+    assert "v0_part + " not in text
+
+
+def test_groups_whose_elements_are_no_neighbours_are_not_done_side_by_side():
+    text = source(
+        "(%x: f32[a, 8, b, c]) -> (%1)",
+        """%0: f32[a, b, 8, c] = transpose(%x, perm=[0, 2, 1, 3])
+        %1: f32[a, 8] = reduce(%0, kind=sum, dims=[1, 3])""",
+    )
+    assert "v1_part + " not in text

@@ -64,7 +64,7 @@ def has_short_rows(kernel: Kernel) -> bool:
         return False
     if any(s.kind == "index" or not _is_plain(s.index, row, inner) for s in by_row):
         return False
-    if not all(_is_joined(s.index, row, inner) for s in only.stores):
+    if not all(is_joined(s.index, row, inner) for s in only.stores):
         return False
     return len(apart) + len(_repeated(only, row, inner)) <= _MOST_TILES
 
@@ -94,7 +94,7 @@ def _longest(apart: Sequence[Scalar]) -> int:
 def _apart(p: Pass, row: LoopVar, inner: LoopVar) -> list[Scalar]:
     """What is read in rows that don't follow each other."""
     loads = [s for s in scalars_of(p.scalars()) if s.kind == "load" and row in s.vars]
-    return [s for s in loads if not _is_joined(s.index, row, inner)]
+    return [s for s in loads if not is_joined(s.index, row, inner)]
 
 
 def _rows(kernel: Kernel) -> tuple[LoopVar, ...]:
@@ -111,7 +111,7 @@ def _is_plain(x: Affine | None, row: LoopVar, inner: LoopVar) -> bool:
     return x.coefficient(inner) == 1 and all(isinstance(a, LoopVar) for a in loops)
 
 
-def _is_joined(x: Affine | None, row: LoopVar, inner: LoopVar) -> bool:
+def is_joined(x: Affine | None, row: LoopVar, inner: LoopVar) -> bool:
     """Whether a row begins where the one before it ends."""
     if x is None or not _is_plain(x, row, inner):
         return False

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tf_blade.compiler.emit import c
-from tf_blade.compiler.emit.joined_rows import condition, has_short_rows, print_joined_rows
+from tf_blade.compiler.emit import c, joined_groups, joined_rows, narrow
+from tf_blade.compiler.emit.joined_groups import has_short_runs, print_joined_groups
+from tf_blade.compiler.emit.joined_rows import has_short_rows, print_joined_rows
 from tf_blade.compiler.emit.narrow import NARROW, is_narrow_kernel, print_narrow, row_elements
 from tf_blade.compiler.emit.nest import (
     Function,
@@ -35,6 +36,15 @@ SCRATCH_BYTES = 1 << 15
 WIDEST_VECTOR = 16
 
 
+# Versions for short rows, the first that is possible: whether it is, what must hold when the kernel
+# runs (as C++; empty: nothing), and what prints it.
+_VERSIONS = (
+    (has_short_runs, joined_groups.condition, print_joined_groups),
+    (is_narrow_kernel, narrow.condition, print_narrow),
+    (has_short_rows, joined_rows.condition, print_joined_rows),
+)
+
+
 def kernel_function(kernel: Kernel, text: KernelText) -> Function:
     """Prints a loop, row_reduce, concatenate or pad kernel."""
     units: Dim = kernel.passes[0].loops[0].extent if kernel.flat else 1
@@ -45,12 +55,8 @@ def kernel_function(kernel: Kernel, text: KernelText) -> Function:
     if kernel.flat:
         (only,) = kernel.passes
         _print_pass(kernel, only, text, top, bounds=("begin", "end"))
-    elif is_narrow_kernel(kernel):
-        _print_rows_of_any_width(kernel, text, top)
-    elif has_short_rows(kernel):
-        _print_rows_of_any_length(kernel, text, top)
     else:
-        _print_rows(kernel, text, top)
+        _print_versions(kernel, text, top)
     return Function(finished(top, text), text, units, _cost(kernel), long_scratch)
 
 
@@ -81,26 +87,20 @@ def _padded(kernel: Kernel, count: Dim) -> Dim:
     return mul(vectors, WIDEST_VECTOR)
 
 
-def _print_rows_of_any_width(kernel: Kernel, text: KernelText, top: Scope) -> None:
-    columns = row_elements(kernel)
-    assert columns is not None
-    narrow = top.inner()
-    print_narrow(kernel, text, narrow)
-    narrow.lines.append("return;")
-    text.functions.add("narrow")
-    top.close(narrow, f"if ({text.dim(columns)} <= NARROW)")
-    _print_rows(kernel, text, top)
-
-
-def _print_rows_of_any_length(kernel: Kernel, text: KernelText, top: Scope) -> None:
-    are_short = condition(kernel, text)
-    if not are_short:
-        print_joined_rows(kernel, text, top)
-        return
-    short = top.inner()
-    print_joined_rows(kernel, text, short)
-    short.lines.append("return;")
-    top.close(short, f"if ({are_short})")
+def _print_versions(kernel: Kernel, text: KernelText, top: Scope) -> None:
+    """The loop over rows as it is, after a version for short ones where they may be short."""
+    for may_be, condition, print_version in _VERSIONS:
+        if not may_be(kernel):
+            continue
+        are_short = condition(kernel, text)
+        if not are_short:
+            print_version(kernel, text, top)
+            return
+        short = top.inner()
+        print_version(kernel, text, short)
+        short.lines.append("return;")
+        top.close(short, f"if ({are_short})")
+        break
     _print_rows(kernel, text, top)
 
 

@@ -18,7 +18,7 @@ Lanes past the last row compute something from what is there, which is never cop
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from tf_blade.compiler.emit import c
 from tf_blade.compiler.emit.nest import braced, loop_header, odometer, print_store
@@ -47,7 +47,7 @@ def is_narrow_kernel(kernel: Kernel) -> bool:
     columns, rows = row_elements(kernel), frozenset(_rows(kernel))
     if not rows or columns is None or (isinstance(columns, int) and columns > NARROW):
         return False
-    scalars = _all_scalars(kernel)
+    scalars = all_scalars(kernel)
     # A reduction in blocks is of long rows.
     reduces = kernel.group.kind == "row_reduce" and not kernel.blocks
     if kernel.transposed or not reduces:
@@ -78,12 +78,20 @@ def row_elements(kernel: Kernel) -> Dim | None:
     return d.product([v.extent for v in loops.pop()])
 
 
+def condition(kernel: Kernel, text: KernelText) -> str:
+    """C++ that tells whether rows are that short."""
+    columns = row_elements(kernel)
+    assert columns is not None
+    text.functions.add("narrow")
+    return f"{text.dim(columns)} <= NARROW"
+
+
 def print_narrow(kernel: Kernel, text: KernelText, top: Scope) -> None:
     """Appends the loop over tiles to `top`."""
     _Narrow(kernel, text, top).print()
 
 
-def _all_scalars(kernel: Kernel) -> list[Scalar]:
+def all_scalars(kernel: Kernel) -> list[Scalar]:
     """Every expression in the kernel, inner ones before those that need them."""
     found: dict[Scalar, None] = {}
 
@@ -117,7 +125,7 @@ class _Narrow:
     def print(self) -> None:
         self.text.functions.update(["dim_min"])
         self.tile.lines.append(f"const i32 count = (i32)dim_min({ROWS}, end - first);")
-        loads = [s for s in _all_scalars(self.kernel) if s.kind == "load"]
+        loads = [s for s in all_scalars(self.kernel) if s.kind == "load"]
         copied = [s for s in loads if s.vars & self.rows and s.value not in self.stored]
         written = [s for s in self._stores() if s.root not in self.kernel.scratch]
         indices = [s.index for s in copied if s.index is not None]
@@ -245,10 +253,10 @@ class _Narrow:
     # -- statements -----------------------------------------------------------------------
 
     def _print_pass(self, p: Pass, own: dict[Value, str]) -> None:
-        sums = [(a, self._array(a.root, ROWS, "row", _kind(a))) for a in p.accumulates]
+        sums = [(a, self._array(a.root, ROWS, "row", running_type(a))) for a in p.accumulates]
         for a, row in sums:
             start = neutral(a.kind, a.root.type.dtype)
-            self.tile.lines.append(f"for ({_kind(a)}& x : {row}) x = {start};")
+            self.tile.lines.append(f"for ({running_type(a)}& x : {row}) x = {start};")
         body = self._columns(self.tile)
         lane = body.inner(self.rows)
         for a, row in sums:
@@ -256,7 +264,7 @@ class _Narrow:
             step = combine(a.kind, a.root.type.dtype, f"{row}[lane]", element)
             lane.lines.append(f"{row}[lane] = {step};")
             if a.root.type.dtype.is_float and a.kind in ("max", "min"):
-                self.text.functions.add(f"{a.kind}_{_kind(a)}")
+                self.text.functions.add(f"{a.kind}_{running_type(a)}")
         for store in p.stores:
             value = self.text.text(store.scalar, lane)
             lane.lines.append(f"{own[store.root]}[at + lane] = {value};")
@@ -267,7 +275,7 @@ class _Narrow:
 
     def _row_values(self, scalars: Iterable[Scalar]) -> None:
         """Computes what depends on the row alone once a row, for the statements that follow."""
-        wanted = [s for s in _outermost(scalars, self.rows) if self.tile.find(s) is None]
+        wanted = [s for s in outermost(scalars, self.rows) if self.tile.find(s) is None]
         if not wanted:
             return
         lane = self.tile.inner(self.rows)
@@ -316,7 +324,7 @@ def _rest_of(index: Affine, rows: frozenset[LoopVar]) -> Affine:
     return Affine(tuple(t for t in index.terms if not vars_of(t[0]) & rows), index.const)
 
 
-def _kind(a: Accumulate) -> str:
+def running_type(a: Accumulate) -> str:
     """The type of a running result: narrow integers add up modulo their range in any wider one."""
     dtype = a.root.type.dtype
     return "i32" if dtype.size < 4 else c.type_name(dtype)
@@ -327,8 +335,13 @@ def _over_lanes(lines: Sequence[str]) -> list[str]:
     return ["#pragma omp simd", loop, *(f"  {line}" for line in lines), "}"]
 
 
-def _outermost(scalars: Iterable[Scalar], rows: frozenset[LoopVar]) -> list[Scalar]:
-    """The largest parts of the expressions that depend on the rows alone."""
+def outermost(
+    scalars: Iterable[Scalar],
+    rows: frozenset[LoopVar],
+    simple: Container[str] = ("load", "local", "index"),
+) -> list[Scalar]:
+    """The largest parts of the expressions that depend on the rows alone, but for kinds that are
+    simple."""
     found: dict[Scalar, None] = {}
     seen: set[Scalar] = set()
     todo = list(scalars)
@@ -338,7 +351,7 @@ def _outermost(scalars: Iterable[Scalar], rows: frozenset[LoopVar]) -> list[Scal
             continue
         seen.add(s)
         if s.vars and s.vars <= rows:
-            if s.kind not in ("load", "local", "index"):
+            if s.kind not in simple:
                 found[s] = None
         else:
             todo.extend(s.needs())
