@@ -14,6 +14,7 @@ from tf_blade.compiler.emit import c
 from tf_blade.compiler.emit.reduction import SIGNS, SUM_BLOCK, combine, neutral
 from tf_blade.compiler.emit.scope import KernelText
 from tf_blade.compiler.ir import dims as d
+from tf_blade.compiler.ir.types import DType
 from tf_blade.compiler.schedule.kernel import Accumulate, Pass
 
 
@@ -29,6 +30,16 @@ class Accumulator:
         count = d.product([v.extent for v in p.loops])
         short = isinstance(count, int) and count <= SUM_BLOCK
         self.blocked = self.dtype.is_float and what.kind in ("sum", "prod") and not short
+        # Where a row may be one block, whose sum then is the result: it need not be converted.
+        self.fits = ""
+        if (
+            self.blocked
+            and self.dtype is DType.F32
+            and len(p.loops) == 1
+            and not isinstance(count, int)
+        ):
+            self.fits = f"{text.dim(count)} <= {SUM_BLOCK}"
+            self.last = f"{self.name}_last"
         self.function = ""
         if self.dtype.is_float and what.kind in ("max", "min"):
             self.function = f"{what.kind}_{c.type_name(self.dtype)}"
@@ -46,15 +57,22 @@ class Accumulator:
 
     def declarations(self) -> list[str]:
         """Lines before all loops."""
-        if self.blocked:
-            return [f"f64 {self.total} = {self.neutral};"]
-        return [self.start_part()]
+        if not self.blocked:
+            return [self.start_part()]
+        lines = [f"f64 {self.total} = {self.neutral};"]
+        return [*lines, f"{self.kind} {self.last} = {self.neutral};"] if self.fits else lines
 
     def start_part(self) -> str:
         return f"{self.kind} {self.part} = {self.neutral};"
 
     def end_part(self) -> str:
-        return f"{self.total} {SIGNS[self.what.kind]}= {self.part};"
+        return self._take(self.part)
+
+    def _take(self, part: str) -> str:
+        """Takes a block's result into the total."""
+        if self.fits:
+            part = f"{self.last} = {part}"
+        return f"{self.total} {SIGNS[self.what.kind]}= {part};"
 
     def step(self, element: str) -> str:
         return f"{self.part} = {combine(self.what.kind, self.dtype, self.part, element)};"
@@ -69,6 +87,8 @@ class Accumulator:
 
     def _named(self, source: str) -> list[str]:
         kind = c.type_name(self.dtype)
+        if self.fits:
+            source = f"({self.fits} ? {self.last} : ({kind}){source})"
         return [f"const {kind} {self.name} = ({kind}){source};"]
 
 
@@ -97,7 +117,7 @@ class LaneAccumulator(Accumulator):
     def end_part(self) -> str:
         if self.many_parts:
             return f"{self.total}.add({self.lanes});"
-        return f"{self.total} {SIGNS[self.what.kind]}= {self._joined()};"
+        return self._take(self._joined())
 
     def load(self) -> list[str]:
         """Lines before a loop over lanes."""
