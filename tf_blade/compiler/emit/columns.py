@@ -22,6 +22,8 @@ from tf_blade.compiler.schedule.kernel import Accumulate, ColumnReduce
 
 # Accumulators that stay in the first-level cache.
 TILE = 256
+# To begin and end a line of a tile.
+LINE_CYCLES = 4.0
 
 
 def column_reduce_function(kernel: ColumnReduce, text: KernelText) -> Function:
@@ -85,8 +87,10 @@ def column_reduce_function(kernel: ColumnReduce, text: KernelText) -> Function:
     print_odometer(rows, row, top, text, needs_unit=False)
     scalars = [a.scalar for a in kernel.accumulates]
     per_tile = d.product([iterations(r, kernel.blocks) for r in kernel.reduced])
-    each = (cost.of_scalars(scalars) + 2 * len(scalars)) * cost.CYCLES * TILE
-    return Function(finished(top, text), text, units, [(each, per_tile), (TILE, 1)])
+    each = (cost.of_scalars(scalars) + 2 * len(scalars)) * cost.CYCLES
+    width = d.smaller(v.extent, TILE)
+    cycles = [(each, mul(per_tile, width)), (LINE_CYCLES, per_tile), (1.0, width)]
+    return Function(finished(top, text), text, units, cycles)
 
 
 def _simd(block: Scope) -> str:

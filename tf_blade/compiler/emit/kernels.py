@@ -32,6 +32,9 @@ from tf_blade.compiler.schedule.kernel import Inside, Kernel, Pass
 
 # Bytes of one thread's stack for values kept from pass to pass; longer rows use a temporary.
 SCRATCH_BYTES = 1 << 15
+# Cycles to begin and end a pass, for one unit of cost of what is computed once a row, and for a row
+# that is joined with others.
+PASS_CYCLES, ROW_CYCLES, JOINED_CYCLES = 10.0, 1.0, 2.0
 # Elements of the longest vector of any instruction set.
 WIDEST_VECTOR = 16
 
@@ -211,16 +214,19 @@ def _print_pass(
 def _cost(kernel: Kernel) -> list[tuple[float, Dim]]:
     """Cycles of one unit."""
     parts: list[tuple[float, Dim]] = []
+    once = 0.0 if kernel.flat else PASS_CYCLES * len(kernel.passes)
     for p in kernel.passes:
         scalars = p.scalars()
-        each = (cost.of_scalars(scalars) + len(p.stores)) * cost.CYCLES
+        each = cost.of_scalars(scalars, p.loops)
+        once += (cost.of_scalars(scalars) - each) * ROW_CYCLES
         size: Dim = 1 if kernel.flat else d.product([v.extent for v in p.loops])
         if kernel.blocks:
             size = d.product([iterations(v, kernel.blocks) for v in p.loops])
-        parts.append((each, size))
-    # To begin and end a pass; rows that are done side by side share that.
-    ends = 0.0 if kernel.flat else 10.0 * len(kernel.passes)
-    columns = row_elements(kernel)
-    if columns is not None and is_narrow_kernel(kernel):
-        return [*parts, (ends / NARROW, d.smaller(columns, NARROW)), (1.0, 1)]
-    return [*parts, (ends, 1)]
+        parts.append(((each + len(p.stores)) * cost.CYCLES, size))
+    # Rows that are done side by side share what is done once.
+    if has_short_rows(kernel):
+        return [*parts, (JOINED_CYCLES, 1)]
+    columns = kernel.passes[0].loops[-1].extent if has_short_runs(kernel) else row_elements(kernel)
+    if columns is not None and (has_short_runs(kernel) or is_narrow_kernel(kernel)):
+        return [*parts, (once / NARROW, d.smaller(columns, NARROW)), (1.0, 1)]
+    return [*parts, (once, 1)]

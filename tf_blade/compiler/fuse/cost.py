@@ -7,6 +7,9 @@ how work is spread over threads.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from tf_blade.compiler.fuse.index import LoopVar
 from tf_blade.compiler.fuse.scalar import Scalar
 from tf_blade.compiler.ir.program import Op
 from tf_blade.compiler.ir.types import DType
@@ -54,12 +57,12 @@ def of_op(op: Op) -> float:
     return of_kind(op.kind, op.operands[0].type.dtype if op.operands else op.result.type.dtype)
 
 
-def of_scalars(scalars: list[Scalar]) -> float:
-    """The cost of computing all of them once."""
+def of_scalars(scalars: list[Scalar], loops: Collection[LoopVar] | None = None) -> float:
+    """The cost of computing all of them once; only of what depends on one of `loops`, if given."""
     total, seen, todo = 0.0, set[Scalar](), list(scalars)
     while todo:
         s = todo.pop()
-        if s in seen:
+        if s in seen or (loops is not None and s.vars.isdisjoint(loops)):
             continue
         seen.add(s)
         todo.extend(s.needs())
