@@ -75,6 +75,15 @@ def _matmuls() -> Iterator[Case]:
             yield Case(f"{op}.{name}", raw(op, **attrs), args, sizes=(0, 1, 2, 5), **tolerance)
     args = (Arg("f64", ("b", "n", "k"), finite), Arg("f64", ("b", "k", "m"), finite))
     yield Case("BatchMatMul.f64", raw("BatchMatMul"), args, sizes=(0, 1, 2, 5), **tolerance)
+    yield Case(
+        "Sum.masked_mean",
+        lambda x, w: (
+            tf.reduce_sum(x * w[..., None], 1) / tf.maximum(tf.reduce_sum(w[..., None], 1), 1e-9)
+        ),
+        (Arg("f32", ("b", "n", "m"), finite), Arg("f32", ("b", "n"), between(0, 1))),
+        sizes=(0, 1, 2, 5, 9, 300),
+        **tolerance,
+    )
     x, y, z = (Arg("f32", dims, finite) for dims in (("n", 4), (4, 5), ("n", 5)))
     yield Case(
         "MatMul.with_residual",

@@ -601,6 +601,49 @@ EXAMPLES = [
         %h2: f32[a, b, 24] = broadcast_in_dim(%h, shape=[a, b, 24], dims=[2])
         %18: f32[a, b, 24] = add(%17, %h2)""",
     ),
+    Example(
+        "masked_means",
+        "(%x: f32[a, b, c], %m: i32[a, b], %w: f32[a, b]) -> (%13)",
+        """%0: f32[a, b] = convert(%m, dtype=f32)
+        %1: f32[a, b, c] = broadcast_in_dim(%0, shape=[a, b, c], dims=[0, 1])
+        %2: f32[a, b, c] = mul(%x, %1)
+        %3: f32[a, c] = reduce(%2, kind=sum, dims=[1])
+        %4: f32[a] = reduce(%0, kind=sum, dims=[1])
+        %5: f32[] = constant(value=1.0)
+        %6: f32[a] = broadcast_in_dim(%5, shape=[a], dims=[])
+        %7: f32[a] = max(%4, %6)
+        %8: f32[a, c] = broadcast_in_dim(%7, shape=[a, c], dims=[0])
+        %9: f32[a, c] = div(%3, %8)
+        %10: f32[a] = reduce(%w, kind=max, dims=[1])
+        %11: f32[a] = exp(%10)
+        %12: f32[a, c] = broadcast_in_dim(%11, shape=[a, c], dims=[0])
+        %13: f32[a, c] = mul(%9, %12)""",
+        sizes=(("a", (0, 1, 3, 7)), ("b", (1, 2, 20, 33)), ("c", (0, 1, 9, 256, 600))),
+    ),
+    Example(
+        "masked_mean_of_one_long_row",
+        "(%x: f32[1, b, 8, 40], %m: i32[1, b, 8]) -> (%6)",
+        """%0: f32[1, b, 8] = convert(%m, dtype=f32)
+        %1: f32[1, b, 8, 40] = broadcast_in_dim(%0, shape=[1, b, 8, 40], dims=[0, 1, 2])
+        %2: f32[1, b, 8, 40] = mul(%x, %1)
+        %3: f32[1, 40] = reduce(%2, kind=sum, dims=[1, 2])
+        %4: f32[1] = reduce(%0, kind=sum, dims=[1, 2])
+        %5: f32[1, 40] = broadcast_in_dim(%4, shape=[1, 40], dims=[0])
+        %6: f32[1, 40] = sub(%3, %5)""",
+        sizes=(("b", (0, 1, 50, 400)),),
+    ),
+    Example(
+        "sums_of_one_mask_for_all_rows",
+        "(%x: f32[b, c, d], %m: f32[b]) -> (%7)",
+        """%0: f32[b, c, d] = broadcast_in_dim(%m, shape=[b, c, d], dims=[0])
+        %1: f32[b, c, d] = mul(%x, %0)
+        %2: f32[c, d] = reduce(%1, kind=sum, dims=[0])
+        %3: f32[] = reduce(%m, kind=sum, dims=[0])
+        %4: f32[] = constant(value=0.5)
+        %5: f32[] = max(%3, %4)
+        %6: f32[c, d] = broadcast_in_dim(%5, shape=[c, d], dims=[])
+        %7: f32[c, d] = div(%2, %6)""",
+    ),
     # -- scans ----------------------------------------------------------------------------
     Example(
         "scans",

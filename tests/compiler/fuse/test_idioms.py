@@ -43,6 +43,16 @@ def group_norm(x: Tensor) -> Tensor:
     return tf.reshape((groups - mean) * tf.math.rsqrt(variance + 1e-3), tf.shape(x))
 
 
+def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
+    weights = tf.cast(mask, tf.float32)
+    count = tf.maximum(tf.reduce_sum(weights, 1, keepdims=True), 1e-9)
+    return tf.reduce_sum(x * weights[..., None], 1) / count
+
+
+def masked_max(x: Tensor, mask: Tensor) -> Tensor:
+    return tf.reduce_max(x + (1.0 - tf.cast(mask, tf.float32)[..., None]) * -1e9, 1)
+
+
 @pytest.mark.parametrize(
     "function,args",
     [
@@ -51,9 +61,12 @@ def group_norm(x: Tensor) -> Tensor:
         (log_sum_exp, (floats("n", "t"),)),
         (masked_scores, (floats("n", 4, "t", "t"), Arg("i32", ("n", "t"), anything))),
         (group_norm, (floats("n", "h", "w", 32),)),
+        (masked_mean, (floats("n", "t", "c"), Arg("i32", ("n", "t"), anything))),
+        (masked_mean, (floats(1, "t", 384), Arg("i32", (1, "t"), anything))),
+        (masked_max, (floats("n", "t", 384), Arg("i32", ("n", "t"), anything))),
     ],
 )
 def test_is_one_kernel(function: Callable[..., Tensor], args: tuple[Arg, ...]):
     program = rewrite(prepare(Case(function.__name__, function, args)).program)
     (group,) = plan(program).groups
-    assert group.kind == "row_reduce"
+    assert group.is_reduction

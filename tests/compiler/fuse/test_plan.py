@@ -344,3 +344,53 @@ def test_a_long_expression_is_cut():
     lines = ["%0: f32[a] = exp(%x)"]
     lines += [f"%{i}: f32[a] = sin(%{i - 1})" for i in range(1, 240)]
     assert kernels("(%x: f32[a]) -> (%239)", "\n".join(lines)).count("loop_0") == 1
+
+
+# A weighted sum over steps, and the sum of the weights.
+WEIGHTED = """%0: f32[a, b, c] = broadcast_in_dim(%w, shape=[a, b, c], dims=[0, 1])
+        %1: f32[a, b, c] = mul(%x, %0)
+        %2: f32[a, c] = reduce(%1, kind=sum, dims=[1])
+        %3: f32[a] = reduce(%w, kind=sum, dims=[1])
+        %4: f32[a, c] = broadcast_in_dim(%3, shape=[a, c], dims=[0])
+        %5: f32[a, c] = div(%2, %4)"""
+
+
+def test_what_is_summed_up_for_all_columns_shares_their_kernel():
+    expect(
+        "(%x: f32[a, b, c], %w: f32[a, b]) -> (%5)",
+        WEIGHTED,
+        "column_reduce_0 rows [a, c] columns [b] -> %5",
+    )
+
+
+def test_what_is_summed_up_for_all_columns_is_a_kernel_where_it_is_needed_outside():
+    expect(
+        "(%x: f32[a, b, c], %w: f32[a, b]) -> (%5, %3)",
+        WEIGHTED,
+        """row_reduce_0 rows [a] columns [b] -> %3
+        column_reduce_0 rows [a, c] columns [b] -> %5""",
+    )
+
+
+def test_dear_weights_are_summed_up_once():
+    expect(
+        "(%x: f32[a, b, c], %w: f32[a, b], %y: f32[a, b]) -> (%5)",
+        WEIGHTED.replace("reduce(%w", "reduce(%6").replace(
+            "%3: f32[a]", "%6: f32[a, b] = pow(%w, %y)\n%3: f32[a]"
+        ),
+        """row_reduce_0 rows [a] columns [b] -> %3
+        column_reduce_0 rows [a, c] columns [b] -> %5""",
+    )
+
+
+def test_sums_of_weighted_sums_take_a_pass_of_their_own():
+    # %3 is needed before %2 can be summed up.
+    expect(
+        "(%x: f32[a, b, c], %w: f32[a, b]) -> (%2)",
+        """%3: f32[a] = reduce(%w, kind=sum, dims=[1])
+        %0: f32[a, b, c] = broadcast_in_dim(%3, shape=[a, b, c], dims=[0])
+        %1: f32[a, b, c] = mul(%x, %0)
+        %2: f32[a, c] = reduce(%1, kind=sum, dims=[1])""",
+        """row_reduce_0 rows [a] columns [b] -> %3
+        column_reduce_0 rows [a, c] columns [b] -> %2""",
+    )

@@ -144,3 +144,17 @@ def test_results_are_written_in_place():
     )
     assert {str(v): n for v, n in result.memory.outputs.items()} == {"%0": 0, "%2": 1}
     assert not result.memory.slots
+
+
+def test_each_tile_of_columns_sums_up_the_weights_of_its_row():
+    program = next(e for e in EXAMPLES if e.name == "masked_mean_of_one_long_row").program()
+    lines = str(schedule(plan(program))).splitlines()
+    last = max(i for i, line in enumerate(lines) if "tiles of" in line)
+    assert [line.strip() for line in lines[last:-1]] == [
+        "column_reduce_0: rows (one), tiles of i0 < 40",
+        "for j1 < 8*b:",
+        "%4 sum= convert(%m[j1])",
+        "for chunk < floor_div(8*b + 408, 409), i0 < 40:",
+        "%3 sum= %3_parts[40*chunk + i0]",
+        "%6[i0] = sub(%3, %4)",
+    ]

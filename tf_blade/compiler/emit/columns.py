@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tf_blade.compiler.emit import c
+from tf_blade.compiler.emit.kernels import print_pass
 from tf_blade.compiler.emit.nest import (
     Function,
     bounds_of,
@@ -18,7 +19,7 @@ from tf_blade.compiler.fuse import cost
 from tf_blade.compiler.fuse.index import LoopVar, mul
 from tf_blade.compiler.ir import dims as d
 from tf_blade.compiler.ir.dims import Dim
-from tf_blade.compiler.schedule.kernel import Accumulate, ColumnReduce
+from tf_blade.compiler.schedule.kernel import Accumulate, ColumnReduce, Kernel
 
 # Accumulators that stay in the first-level cache.
 TILE = 256
@@ -41,6 +42,9 @@ def column_reduce_function(kernel: ColumnReduce, text: KernelText) -> Function:
         f"const i64 first = tile * {TILE};",
         f"const i64 last = dim_min(first + {TILE}, {text.dim(v.extent)});",
     ]
+    for p in kernel.row_passes:
+        around = text.home(p.accumulates[0].local, row)
+        print_pass(Kernel(kernel.group, (), [p]), p, text, around)
     accumulators = [_ColumnAccumulator(a, text) for a in kernel.accumulates]
     column = f"{v.name} - first"
     for a in accumulators:

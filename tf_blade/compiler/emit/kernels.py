@@ -57,7 +57,7 @@ def kernel_function(kernel: Kernel, text: KernelText) -> Function:
     long_scratch = _declare_scratch(kernel, text, top, units)
     if kernel.flat:
         (only,) = kernel.passes
-        _print_pass(kernel, only, text, top, bounds=("begin", "end"))
+        print_pass(kernel, only, text, top, bounds=("begin", "end"))
     else:
         _print_versions(kernel, text, top)
     return Function(finished(top, text), text, units, _cost(kernel), long_scratch)
@@ -141,13 +141,13 @@ def _long_scratch(kernel: Kernel) -> dict[Value, tuple[int, Dim]]:
 
 def _print_guarded(kernel: Kernel, p: Pass, text: KernelText, row: Scope) -> None:
     if not p.inside and not p.outside:
-        _print_pass(kernel, p, text, row)
+        print_pass(kernel, p, text, row)
         return
     condition = _condition([*p.inside, *p.outside], text, row)
     block = row.inner(i.inner for i in p.inside)
     for i in p.inside:
         block.lines.append(f"const i64 {i.inner.name} = {_row_name(i)} - {text.dim(i.low)};")
-    _print_pass(kernel, p, text, block)
+    print_pass(kernel, p, text, block)
     row.close(block, f"if ({condition})" if p.inside else f"if (!{condition})")
 
 
@@ -170,13 +170,17 @@ def _condition(bounds: Sequence[Inside], text: KernelText, row: Scope) -> str:
     return found
 
 
-def _print_pass(
+def print_pass(
     kernel: Kernel,
     p: Pass,
     text: KernelText,
     around: Scope,
     bounds: tuple[str, str] | None = None,
 ) -> None:
+    """The loops of a pass; what it reduces has its name in `around` then.
+
+    bounds: of its last loop, where that isn't run from end to end.
+    """
     accumulators = accumulators_of(p, text)
     for a in accumulators:
         around.lines += a.declarations()

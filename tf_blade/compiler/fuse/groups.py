@@ -7,6 +7,9 @@ a role that says over which loops it lives:
     full    one element for each iteration of rows and columns
     reduce  reduces its operand, a full expression, over the columns
     row     one element for each iteration of rows
+
+In a column_reduce group, roots of the last two roles may live over the outermost of the rows only:
+the sum of a mask over [batch, steps], beside masked sums over [batch, steps, columns].
 """
 
 from __future__ import annotations
@@ -60,21 +63,33 @@ class Group:
 
     def home(self, root: Value) -> Index:
         """The index of the root's element that an iteration computes."""
-        loops = self.loops if self.roles[root] == FULL else self.rows
-        return spread(loops, root.type.shape)
+        return spread(self._loops_of(root), root.type.shape)
 
     def variables(self, root: Value) -> frozenset[LoopVar]:
         """The loops that the root's element depends on."""
-        loops = self.loops if self.roles[root] == FULL else self.rows
-        return frozenset(loops)
+        return frozenset(self._loops_of(root))
+
+    def _loops_of(self, root: Value) -> tuple[LoopVar, ...]:
+        return self.loops if self.roles[root] == FULL else self.rows[: rows_of(root)]
+
+    def is_outer(self, root: Value) -> bool:
+        """Whether the root lives over the outermost of the rows only."""
+        return self.roles[root] != FULL and rows_of(root) < len(self.rows)
 
     def body(self, tracer: Tracer, root: Value) -> Scalar:
         """What an iteration computes for the root: its element, or what its reduction adds."""
         assert root.op is not None
         if self.roles[root] == REDUCE:
             operand = root.op.operands[0]
-            return tracer.at(operand, spread(self.loops, operand.type.shape))
+            outside = self.rows[rows_of(root) :]
+            loops = [v for v in self.loops if v not in outside]
+            return tracer.at(operand, spread(loops, operand.type.shape))
         return tracer.body(root.op, self.home(root))
+
+
+def rows_of(root: Value) -> int:
+    """How many row loops a root that isn't full lives over."""
+    return len(squeezed(root.type.shape))
 
 
 def spread(loops: Sequence[LoopVar], shape: Shape) -> Index:
@@ -129,8 +144,10 @@ def merged(a: Group, b: Group) -> Group | None:
     if not (a.is_fusible and b.is_fusible):
         return None
     if a.is_reduction and b.is_reduction:
-        same = a.kind == b.kind and _signature(a) == _signature(b)
-        return _joined(a, b, dict(b.roles)) if same else None
+        if a.kind == b.kind and _signature(a) == _signature(b):
+            return _joined(a, b, dict(b.roles))
+        whole, part = (a, b) if a.kind == "column_reduce" else (b, a)
+        return _joined(whole, part, dict(part.roles)) if _is_outer_part(part, whole) else None
     if a.is_reduction or b.is_reduction:
         reduction, loop = (a, b) if a.is_reduction else (b, a)
         role = _role_in(reduction, tuple(v.extent for v in loop.loops))
@@ -141,6 +158,18 @@ def merged(a: Group, b: Group) -> Group | None:
 
 def _signature(group: Group) -> tuple[tuple[Dim, bool], ...]:
     return tuple((v.extent, v in group.rows) for v in group.loops)
+
+
+def _is_outer_part(part: Group, whole: Group) -> bool:
+    """Whether the part's loops are the whole's without some of its innermost rows."""
+    left = whole.rows[len(part.rows) :]
+    signature = tuple((v.extent, v in whole.rows) for v in whole.loops if v not in left)
+    return (
+        (whole.kind, part.kind) == ("column_reduce", "row_reduce")
+        and bool(left)
+        and signature == _signature(part)
+        and FULL not in part.roles.values()
+    )
 
 
 def _role_in(reduction: Group, extents: Shape) -> str | None:

@@ -15,6 +15,7 @@ from functools import cached_property, partial
 
 import sympy
 
+from tf_blade.compiler.fuse import cost
 from tf_blade.compiler.fuse.groups import (
     REDUCE,
     Group,
@@ -39,6 +40,9 @@ from tf_blade.steps import Description, Steps
 # A kernel that reads and writes more streams than this gains nothing from being one.
 MAX_ROOTS = 12
 MAX_STREAMS = 24
+# What a tile of columns may spend on each element of what is reduced for all columns at once: a
+# few hundredths of what it spends on a load and an addition in each of its columns.
+MAX_PER_TILE = 4 * cost.CHEAP
 
 
 @dataclass
@@ -348,9 +352,18 @@ class _Grouping:
         from them afterwards has one element a row."""
         if group.kind == "loop":
             return True
+        # Every tile of columns computes what lives over outer rows, and none stores it.
+        outer = [r for r in group.roots if group.is_outer(r)]
+        if any(self._is_needed_outside(r, group) for r in outer):
+            return False
+        if cost.of_scalars([bodies[r] for r in outer]) > MAX_PER_TILE:
+            return False
         stage = stages(group, bodies)
         several = [r for r in group.roots if group.roles[r] == REDUCE and stage[r] > 1]
         return not several or not (group.kind == "column_reduce" or is_few(group.rows))
+
+    def _is_needed_outside(self, root: Value, group: Group) -> bool:
+        return self.roots[root] == "result" or not self.readers[root] <= set(group.roots)
 
     def _reaches_around(self, source: Group, target: Group) -> bool:
         """Whether a path leads from source to target through another group."""

@@ -10,7 +10,7 @@ from tf_blade.compiler.fuse.index import Affine
 from tf_blade.compiler.fuse.scalar import Pool, Scalar, Tracer
 from tf_blade.compiler.ir.program import Value
 from tf_blade.compiler.schedule.collapse import Collapse
-from tf_blade.compiler.schedule.kernel import Accumulate, ColumnReduce, Store
+from tf_blade.compiler.schedule.kernel import Accumulate, ColumnReduce, Pass, Store
 from tf_blade.compiler.schedule.loops import runs_of
 
 
@@ -21,19 +21,23 @@ def column_reduce_kernel(
     pool = Pool()
     local: dict[Value, tuple[tuple[Affine, ...], Scalar]] = {}
     accumulates: list[Accumulate] = []
+    outer: list[Accumulate] = []
     stores: list[Store] = []
     for root in group.roots:
         assert root.op is not None
         body = group.body(Tracer(pool, roots, local), root)
         if group.roles[root] == REDUCE:
             result = pool.local(root, group.variables(root))
-            accumulates.append(Accumulate(root, root.op.attrs["kind"], body, result))
+            sums = outer if group.is_outer(root) else accumulates
+            sums.append(Accumulate(root, root.op.attrs["kind"], body, result))
             body = result
         local[root] = (group.home(root), body)
         if root in stored:
             stores.append(Store(root, ix.linear(group.home(root), root.type.shape), body))
-    scalars = [a.scalar for a in accumulates] + [s.scalar for s in stores]
-    collapse = Collapse(pool, scalars, [s.index for s in stores])
+    scalars = [a.scalar for a in (*accumulates, *outer)] + [s.scalar for s in stores]
+    # Loops that only some roots live over stay apart from those of all.
+    homes = [ix.linear(group.home(a.root), a.root.type.shape) for a in outer]
+    collapse = Collapse(pool, scalars, [*(s.index for s in stores), *homes])
     rows = [v for run in runs_of(group.loops, group.rows) for v in collapse.merge(run)]
     reduced = [v for run in runs_of(group.loops, group.columns) for v in collapse.merge(run)]
     return ColumnReduce(
@@ -43,4 +47,5 @@ def column_reduce_kernel(
         rows[-1],
         collapse.accumulates(accumulates),
         collapse.stores(stores),
+        [Pass(tuple(reduced), [a]) for a in collapse.accumulates(outer)],
     )

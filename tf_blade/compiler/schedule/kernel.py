@@ -104,6 +104,7 @@ class ColumnReduce:
 
     rows: the other kept loops. tile: the innermost loop. reduced: the loops summed over.
     stores: one element for each iteration of rows and tile, when the sums are complete.
+    row_passes: reductions of what doesn't depend on the tile, which each tile does once.
     blocks: as in Kernel, for loops in `reduced`.
     """
 
@@ -113,6 +114,7 @@ class ColumnReduce:
     tile: LoopVar
     accumulates: list[Accumulate]
     stores: list[Store]
+    row_passes: list[Pass] = field(default_factory=list)
     blocks: dict[LoopVar, Blocks] = field(default_factory=dict)
 
 

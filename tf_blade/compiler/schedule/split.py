@@ -75,7 +75,7 @@ def split_columns(kernel: ColumnReduce) -> tuple[list[ColumnReduce], list[Value]
             Store(part, _position(loops), a.local)
             for part, a in zip(parts, kernel.accumulates, strict=True)
         ],
-        {kernel.reduced[0]: cut},
+        blocks={kernel.reduced[0]: cut},
     )
     second = ColumnReduce(
         kernel.group,
@@ -84,6 +84,7 @@ def split_columns(kernel: ColumnReduce) -> tuple[list[ColumnReduce], list[Value]
         kernel.tile,
         _accumulate_parts(parts, kernel.accumulates, loops),
         kernel.stores,
+        kernel.row_passes,
     )
     return [first, second], parts
 

@@ -90,6 +90,10 @@ def _step(step: Step) -> Iterator[str]:
         yield from _indented("", _stores(step.row_stores))
     elif isinstance(step, ColumnReduce):
         yield f"{name}: rows {_loops(step.rows)}, tiles of {_loops([step.tile])}"
+        for part in step.row_passes:
+            yield f"  for {_loops(part.loops)}:"
+            sums = [(f"{a.root} {a.kind}= ", a.scalar) for a in part.accumulates]
+            yield from _indented("  ", sums)
         yield f"  for {_loops([*step.reduced, step.tile])}:"
         sums = [(f"{a.root} {a.kind}= ", a.scalar) for a in step.accumulates]
         yield from _indented("  ", sums)
