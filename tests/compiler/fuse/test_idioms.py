@@ -49,6 +49,11 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     return tf.reduce_sum(x * weights[..., None], 1) / count
 
 
+def masked_mean_of_a_spread_mask(x: Tensor, mask: Tensor) -> Tensor:
+    weights = tf.cast(tf.broadcast_to(mask[..., None], tf.shape(x)), tf.float32)
+    return tf.reduce_sum(x * weights, 1) / tf.maximum(tf.reduce_sum(weights, 1), 1e-9)
+
+
 def masked_max(x: Tensor, mask: Tensor) -> Tensor:
     return tf.reduce_max(x + (1.0 - tf.cast(mask, tf.float32)[..., None]) * -1e9, 1)
 
@@ -63,6 +68,7 @@ def masked_max(x: Tensor, mask: Tensor) -> Tensor:
         (group_norm, (floats("n", "h", "w", 32),)),
         (masked_mean, (floats("n", "t", "c"), Arg("i32", ("n", "t"), anything))),
         (masked_mean, (floats(1, "t", 384), Arg("i32", (1, "t"), anything))),
+        (masked_mean_of_a_spread_mask, (floats("n", "t", 384), Arg("i32", ("n", "t"), anything))),
         (masked_max, (floats("n", "t", 384), Arg("i32", ("n", "t"), anything))),
     ],
 )

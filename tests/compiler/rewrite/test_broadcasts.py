@@ -203,3 +203,26 @@ def test_copies_of_one_row_are_a_broadcast():
 )
 def test_other_concatenations_stay(line):
     check(rules, f"%x: f32[s0, 1]\n%y: f32[s0, 1]\n{line}")
+
+
+def test_a_repeated_mask_is_summed_up_before_it_is_repeated():
+    before = """
+        %x: f32[s0, s1]
+        %0: f32[s0, s1, 4] = broadcast_in_dim(%x, shape=[s0, s1, 4], dims=[0, 1])
+        %1: f32[s0, 4] = reduce(%0, kind=sum, dims=[1])
+    """
+    expected = """
+        %x: f32[s0, s1]
+        %0: f32[s0] = reduce(%x, kind=sum, dims=[1])
+        %1: f32[s0, 4] = broadcast_in_dim(%0, shape=[s0, 4], dims=[0])
+    """
+    check(rules, before, expected)
+
+
+def test_a_sum_of_repeated_elements_stays():
+    before = """
+        %x: f32[s0, s1]
+        %0: f32[s0, s1, 4] = broadcast_in_dim(%x, shape=[s0, s1, 4], dims=[0, 1])
+        %1: f32[s0] = reduce(%0, kind=sum, dims=[1, 2])
+    """
+    declines(rules, before, "as often as they are repeated")

@@ -69,6 +69,21 @@ def reshape_of_broadcast(m: Match) -> Value | None:
     return m.broadcast(m.x, after, [place[d] for d in _op(m.inner).attrs["dims"]])
 
 
+# reduce(broadcast(x)) -> broadcast(reduce(x)), where all dims that are reduced are x's
+@rules.rule(op("reduce", op("broadcast_in_dim", X, name="inner")))
+def reduce_of_broadcast(m: Match) -> Value | Decline | None:
+    places, reduced = _op(m.inner).attrs["dims"], m.root.attrs["dims"]
+    if 1 in m.x.type.shape:
+        return None  # gone first: broadcast_of_ones
+    if not set(reduced) <= set(places):
+        return Decline("elements are reduced as often as they are repeated")
+    small = m.make(
+        "reduce", [m.x], kind=m.root.attrs["kind"], dims=tuple(places.index(d) for d in reduced)
+    )
+    left = [d - sum(r < d for r in reduced) for d in places if d not in reduced]
+    return m.broadcast(small, m.type.shape, left)
+
+
 # f(broadcast(x), broadcast(y), constants) -> broadcast(f(x, y, constants))
 @rules.rule(op(" ".join(sorted(ELEMENTWISE))))
 def elementwise_of_broadcasts(m: Match) -> Value | Decline | None:
