@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from tests.compiler.emit.programs import EXAMPLES
-from tf_blade.compiler.emit.prefetch import prefetches
+import re
+
+from tests.compiler.emit.programs import EXAMPLES, Example
+from tf_blade.compiler import compile_program
+from tf_blade.compiler.emit.prefetch import LONGEST, prefetches
 from tf_blade.compiler.emit.scope import KernelText, Scope
 from tf_blade.compiler.fuse import plan
 from tf_blade.compiler.schedule import schedule
@@ -44,3 +47,14 @@ def test_nothing_is_asked_for_past_the_last_row():
     row = Scope()
     prefetches(kernel, kernel.passes[1], KernelText(lambda value: f"v{value.name}"), row)
     assert row.lines == ["const i64 vx_next = i0 + 1 < end ? b : 0;"]
+
+
+def test_rows_longer_than_the_cache_ask_for_nothing():
+    """Known ones in no code, others where their length is known."""
+    example = next(e for e in EXAMPLES if e.name == "softmax_of_long_rows")
+    assert f"if (b <= {LONGEST}) {{" in compile_program(example.program())
+    for length, asks in ((LONGEST, True), (LONGEST + 1, False)):
+        body = re.sub(r"\bb\b", str(length), example.body)
+        signature = re.sub(r"\bb\b", str(length), example.signature)
+        source = compile_program(Example("known", signature, body).program())
+        assert ("__builtin_prefetch" in source) == asks
