@@ -10,7 +10,7 @@ from tf_blade.compiler.ir.verifier import verify
 
 EVERYTHING = """\
 program cluster_0/part-1(%x: i64[s0], %w: f32[128, 64] constant, %e: i32[2]) -> (%4, %x) {
-  symbol s0 = dim(%x, 0)
+  symbol s0 = dim(%x, 0), likely 8
   symbol e1 = element(%e, 1)
   require e1 <= floor_div(4*s0 - 1, 3) "dense/Reshape: no \\"way\\" // out"
   require s0*(floor_mod(e1, s0) + 1) == 8 ""

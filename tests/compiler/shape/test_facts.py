@@ -170,3 +170,12 @@ def test_the_text_tells_all():
         "4*floor_div(a, 4) = a: Reshape: reshape keeps the size",
         "b <= 100: there are k elements",
     ]
+
+
+def test_a_dim_is_likely_where_all_of_its_symbols_are():
+    known = facts()
+    known.program.likely = {A: 6, B: 4}
+    assert known.likely(A * B + floor_div(A, 4)) == 25
+    assert known.likely(7) == 7
+    assert known.likely(A * C) is None
+    assert "0 <= a: dim 0 of %x, likely 6" in str(known)

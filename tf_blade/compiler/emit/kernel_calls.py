@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tf_blade.compiler.emit import c
 from tf_blade.compiler.emit.columns import column_reduce_function
 from tf_blade.compiler.emit.kernels import kernel_function
+from tf_blade.compiler.emit.likely import likely_sizes
 from tf_blade.compiler.emit.nest import Function
 from tf_blade.compiler.emit.scan import scan_function
 from tf_blade.compiler.emit.scatter import scatter_function
@@ -44,6 +45,7 @@ def kernel_step(printer: RunPrinter, step: KernelStep, number: int) -> list[str]
         function = top_k_function(step, text)
     else:
         function = kernel_function(step, text)
+    function.likely = likely_sizes(step, printer.program)
     return _kernel(printer, step, function, number)
 
 
@@ -84,7 +86,8 @@ def place_kernel(
         bytes_ = printer.room(mul(mul(scratch.rows, scratch.row), value.type.dtype.size))
         size = f"{printer.room(scratch.row)} > {scratch.capacity} ? {bytes_} : 0"
         printer.add_room(printer.names[value], c.type_name(value.type.dtype), size)
-    neutral = "" if text.flags or text.data else _neutral(function.body, fields)
+    body = [*function.body, str(function.likely)]
+    neutral = "" if text.flags or text.data else _neutral(body, fields)
     same = printer.printed.get(neutral)
     if same is not None:
         return name, same, fields
@@ -107,10 +110,17 @@ def _print_kernel(
     printer: RunPrinter, step: KernelStep, function: Function, name: str, fields: Fields
 ) -> None:
     lines = [*printer.heading(step, name), *argument_struct(name, fields), ""]
-    lines.append(f"KERNEL void {name}(const void* raw, BladeInt begin, BladeInt end) {{")
-    lines.append(f"  const {name}_args& args = *static_cast<const {name}_args*>(raw);")
+    header = f"KERNEL void {name}(const void* raw, BladeInt begin, BladeInt end) {{"
+    cast = f"  const {name}_args& args = *static_cast<const {name}_args*>(raw);"
+    likely = function.likely
+    if likely:
+        sizes = "".join(f", const i64 {symbol}" for symbol in likely)
+        range_ = "BladeInt begin, BladeInt end"
+        lines.append(f"INLINE void {name}_of(const {name}_args& args, {range_}{sizes}) {{")
+    else:
+        lines += [header, cast]
     for kind, field_name in fields:
-        if field_name != "refused":
+        if field_name != "refused" and field_name not in likely:
             qualifier = " __restrict" if kind.endswith("*") else ""
             const = "const " if not kind.endswith("*") else ""
             lines.append(f"  {const}{kind}{qualifier} {field_name} = args.{field_name};")
@@ -123,6 +133,13 @@ def _print_kernel(
     if "begin" not in uses:
         lines.append("  (void)begin, (void)end;")
     lines.append("}")
+    if likely:
+        known = " && ".join(f"args.{symbol} == {n}" for symbol, n in likely.items())
+        numbers = "".join(f", {n}" for n in likely.values())
+        others = "".join(f", args.{symbol}" for symbol in likely)
+        lines += ["", header, cast]
+        lines.append(f"  if ({known}) return {name}_of(args, begin, end{numbers});")
+        lines += [f"  {name}_of(args, begin, end{others});", "}"]
     printer.source.kernels.append("\n".join(lines))
 
 

@@ -24,13 +24,15 @@ class LongScratch:
 
 @dataclass
 class Function:
-    """A printed kernel. units: how many there are; unit_cost: cycles of one, as (factor, dim)."""
+    """A printed kernel. units: how many there are; unit_cost: cycles of one, as (factor, dim);
+    likely: sizes, by symbol, that it gets a version for."""
 
     body: list[str]
     text: KernelText
     units: Dim
     unit_cost: list[tuple[float, Dim]] = field(default_factory=list)
     long_scratch: dict[Value, LongScratch] = field(default_factory=dict)
+    likely: dict[str, int] = field(default_factory=dict)
 
 
 def print_odometer(

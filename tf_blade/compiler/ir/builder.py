@@ -46,15 +46,28 @@ class Builder:
 
     # -- parameters and results -----------------------------------------------------------
 
-    def param(self, dtype: DType, shape: Sequence[int | None], *, constant: bool = False) -> Value:
+    def param(
+        self,
+        dtype: DType,
+        shape: Sequence[int | None],
+        *,
+        constant: bool = False,
+        likely: Sequence[int | None] | None = None,
+    ) -> Value:
         """The next input. A None dim becomes a fresh symbol `s<n>`; the elements of a small
-        integer input become symbols `e<n>` when somebody asks for its content."""
+        integer input become symbols `e<n>` when somebody asks for its content.
+
+        likely: what the dims are likely to be, where that is known.
+        """
         index = len(self.program.params)
         dims: list[Dim] = []
         for axis, size in enumerate(shape):
             if size is None:
                 symbol = d.dimension_symbol(f"s{len(self.program.symbols)}")
                 self.program.symbols[symbol] = InputDim(index, axis)
+                found = likely[axis] if likely is not None else None
+                if found is not None:
+                    self.program.likely[symbol] = found
                 dims.append(symbol)
             else:
                 dims.append(int(size))

@@ -2,7 +2,7 @@
 
     program NAME(%p: TYPE [constant], …) -> (%result, …) {
       symbol s0 = dim(%p, 0)
-      symbol e1 = element(%p, 3)
+      symbol e1 = element(%p, 3), likely 7
       symbol n2 = size(%name, DIM)
       require DIM == DIM "reason"
       %name: TYPE = kind(%operand, …, attribute=value, …)  // source
@@ -46,7 +46,7 @@ from tf_blade.compiler.ir.types import DType, TensorType
 _HEADER = re.compile(
     r"program (?P<name>[\w./-]+)\((?P<params>.*?)\) -> \((?P<results>[^)]*)\) \{$", re.DOTALL
 )
-_SYMBOL = re.compile(r"symbol (\w+) = (dim|element)\(%([\w.]+), (\d+)\)")
+_SYMBOL = re.compile(r"symbol (\w+) = (dim|element)\(%([\w.]+), (\d+)\)(?:, likely (\d+))?")
 _SIZE = re.compile(r"symbol (\w+) = size\(%([\w.]+), (.+)\)")
 _REQUIRE = re.compile(r'require (.+?) (==|<=) (.+?) (".*")')
 _OP = re.compile(r"%(?P<name>[\w.]+): (?P<type>\w+\[.*?\]) = (?P<kind>\w+)\((?P<arguments>.*)\)")
@@ -128,7 +128,7 @@ class _Parser:
         for line in lines:
             if not line.startswith("symbol "):
                 continue
-            name, kind, param, number = _match(_SYMBOL, line).groups()
+            name, kind, param, number, likely = _match(_SYMBOL, line).groups()
             if param not in params:
                 raise ParseError(f"%{param} is no parameter: {line}")
             make, source = (
@@ -136,6 +136,8 @@ class _Parser:
             )
             self.symbols[name] = make(name)
             sources[self.symbols[name]] = source(params.index(param), int(number))
+            if likely is not None:
+                self.result.likely[self.symbols[name]] = int(likely)
         return sources
 
     def _constraint(self, line: str) -> None:

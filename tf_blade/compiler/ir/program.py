@@ -122,6 +122,8 @@ class Program:
       ops: in execution order.
       results: outputs in the order of the cluster op's outputs.
       symbols: where each symbol's value comes from.
+      likely: values that symbols are likely to have, where sample inputs say so. Nothing that is
+        computed depends on them.
       constraints: conditions to check as soon as their symbols are known, most of them before
         anything runs.
     """
@@ -133,6 +135,7 @@ class Program:
     symbols: dict[sympy.Symbol, SymbolSource] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
     constant_params: set[int] = field(default_factory=set)
+    likely: dict[sympy.Symbol, int] = field(default_factory=dict)
 
     def values(self) -> Iterator[Value]:
         yield from self.params
@@ -155,7 +158,8 @@ class Program:
         results = ", ".join(str(v) for v in self.results)
         lines = [f"program {self.name}({params}) -> ({results}) {{"]
         for symbol, source in self.symbols.items():
-            lines.append(f"  symbol {symbol.name} = {self._source_text(source)}")
+            likely = f", likely {self.likely[symbol]}" if symbol in self.likely else ""
+            lines.append(f"  symbol {symbol.name} = {self._source_text(source)}{likely}")
         lines += [f"  {c}" for c in self.constraints]
         lines += [f"  {line}" for op in self.ops for line in str(op).splitlines()]
         return "\n".join([*lines, "}"])

@@ -4,11 +4,13 @@
     facts.are_equal(a * b, c)   # by the algebra, or because a constraint says so
     facts.divisor(n)            # n is a multiple of this
     facts.bounds(n)             # the least and the greatest that n can be
+    facts.likely(n)             # what n is in the sample inputs
     print(facts)                # a line a symbol and a constraint
 
-Everything follows from what the executable checks before it runs: a constraint that doesn't hold
-refuses the run. Dims that ops have shown to be equal are one expression in a program already; what
-is left are relations between products and sums, as a reshape with unknown dims leaves them.
+Everything but likely values follows from what the executable checks before it runs: a constraint
+that doesn't hold refuses the run. Dims that ops have shown to be equal are one expression in a
+program already; what is left are relations between products and sums, as a reshape with unknown
+dims leaves them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ from math import gcd
 
 import sympy
 
-from tf_blade.compiler.ir.dims import Dim, FloorDiv, FloorMod, simplify, to_text
+from tf_blade.compiler.ir.dims import (
+    Dim,
+    FloorDiv,
+    FloorMod,
+    evaluate,
+    simplify,
+    symbols_of,
+    to_text,
+)
 from tf_blade.compiler.ir.program import ComputedSize, Constraint, InputDim, Program
 
 # More equations than this are taken one by one: a basis of their ideal may take long to compute.
@@ -149,6 +159,13 @@ class Facts:
                     low = _larger(low, known.low)
         return Bounds(low, high)
 
+    # -- likely values --------------------------------------------------------------------
+
+    def likely(self, dim: Dim) -> int | None:
+        """What the dim is likely to be; None where that isn't known of all of its symbols."""
+        likely = self.program.likely
+        return evaluate(dim, likely) if symbols_of(dim) <= likely.keys() else None
+
     # -- text -----------------------------------------------------------------------------
 
     def __str__(self) -> str:
@@ -165,6 +182,8 @@ class Facts:
             high = "" if known.high is None else f" <= {known.high}"
             multiple = self.divisor(symbol)
             more = f", a multiple of {multiple}" if multiple > 1 else ""
+            if symbol in self.program.likely:
+                more += f", likely {self.program.likely[symbol]}"
             lines.append(f"{low}{symbol}{high}: {meaning}{more}")
         for constraint in self.program.constraints:
             sign = "=" if constraint.kind == "eq" else "<="
