@@ -22,6 +22,7 @@ from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, saved_model_pb2
 
 from tf_blade import Config, optimizer
 from tf_blade.clustering import CostModel, find_clusters
+from tf_blade.inputs import LikelyShapes
 from tf_blade.machine import cpu_target
 from tf_blade.report import Report
 
@@ -51,6 +52,7 @@ def optimise(
     signatures: Mapping[str, Signature],
     config: Config,
     cost: CostModel = ANY_GAIN,
+    likely: LikelyShapes | None = None,
 ) -> tuple[graph_pb2.GraphDef, Report]:
     """The optimised graph, and the report on it: passes, clustering, compiler and writing are
     `optimize_saved_model`'s own."""
@@ -63,7 +65,7 @@ def optimise(
         content = _saved_model(graph_def, signatures).SerializeToString()
         (before / "saved_model.pb").write_bytes(content)
         report = optimizer.optimize_saved_model(
-            str(before), str(after), config, list(signatures), lambda *_: None
+            str(before), str(after), config, list(signatures), lambda *_: None, likely=likely
         )
         proto = saved_model_pb2.SavedModel.FromString((after / "saved_model.pb").read_bytes())
     return proto.meta_graphs[0].graph_def, report

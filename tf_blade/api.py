@@ -16,7 +16,7 @@ from tf_blade.check import FeedPlan, check, excuse_random_outputs, plan_feeds
 from tf_blade.config import Config
 from tf_blade.errors import ConfigError, InputError, MismatchError
 from tf_blade.garbage import give_back, rarely_collected, spared
-from tf_blade.inputs import FeedSet, read_inputs
+from tf_blade.inputs import FeedSet, LikelyShapes, likely_shapes, read_inputs
 from tf_blade.just_in_time.switch import SWITCH
 from tf_blade.latency import ServingError, measure_latency
 from tf_blade.loaded_models import LoadedModels
@@ -37,6 +37,7 @@ class Driver(Protocol):
 
     Reads the SavedModel in `source_dir`, writes the optimised one into the empty folder
     `staging_dir`, and returns a report with regions and, for each signature, the regions it runs.
+    `likely` are shapes of inputs that the result is to be good for, beside all others.
     """
 
     def __call__(
@@ -46,6 +47,8 @@ class Driver(Protocol):
         config: Config,
         signatures: Sequence[str],
         progress: Progress,
+        *,
+        likely: LikelyShapes,
     ) -> Report: ...
 
 
@@ -69,7 +72,8 @@ def optimize(
       config: options; None: `Config()`.
       inputs: sample feeds for checking and timing: a dict of input name -> array, a list of such
         dicts, the path of an .npz file or of a folder of TensorProto files; see
-        `tf_blade.inputs.read_inputs`. None: made up from the signature.
+        `tf_blade.inputs.read_inputs`. None: made up from the signature. Sizes that are the same in
+        all of them are taken for likely ones, which kernels may have a version for.
       signatures: names of the signatures to optimise; None: all.
       overwrite: replace an output folder that exists.
 
@@ -198,7 +202,7 @@ class _Job:
         try:
             plans, report = models.ask_beside(
                 lambda original, progress: self._plan(original, given, progress),
-                lambda progress: self._drive(staging, progress),
+                lambda progress: self._drive(staging, progress, likely_shapes(given)),
                 self.progress,
             )
             give_back()  # the graphs that the driver made
@@ -224,7 +228,7 @@ class _Job:
         """The optimizer's report alone; `scratch` is thrown away."""
         start = time.perf_counter()
         with rarely_collected():
-            report = self._drive(scratch, self.progress)
+            report = self._drive(scratch, self.progress, {})
         report.outcome_reason = "a dry run: neither checked nor timed, nothing written"
         report.saved_model_bytes_after = _proto_bytes(scratch)
         report.optimize_seconds = time.perf_counter() - start
@@ -233,13 +237,14 @@ class _Job:
             found.check = CheckReport("skipped", "a dry run")
         return report
 
-    def _drive(self, staging: Path, progress: Progress) -> Report:
+    def _drive(self, staging: Path, progress: Progress, likely: LikelyShapes) -> Report:
         report = self.driver(
             str(self.source.directory),
             str(staging),
             self.config,
             list(self.original.signatures),
             progress,
+            likely=likely,
         )
         self._describe(report)
         return report

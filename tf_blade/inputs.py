@@ -15,10 +15,14 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.framework import tensor_pb2
 
 from tf_blade.errors import InputError, SignatureError
+from tf_blade.graph.types import Shape
 from tf_blade.saved_model import Signature, SignatureTensor
 from tf_blade.signatures import default_signature, describe
 
 ODD_BATCH = 7
+
+# Signature name -> input name -> shape.
+LikelyShapes = Mapping[str, Mapping[str, Shape]]
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,19 @@ class FeedSet:
 
     label: str
     values: Mapping[str, Any]
+
+
+def likely_shapes(given: Mapping[str, Sequence[FeedSet]]) -> LikelyShapes:
+    """The shapes of dense inputs; dims that differ from feed set to feed set are None."""
+    found: dict[str, dict[str, Shape]] = {}
+    for signature, sets in given.items():
+        shapes = found[signature] = dict[str, Shape]()
+        for name, value in sets[0].values.items():
+            arrays = [feeds.values[name] for feeds in sets]
+            if all(isinstance(x, np.ndarray) and x.ndim == value.ndim for x in arrays):
+                sizes = zip(*(x.shape for x in arrays), strict=True)
+                shapes[name] = tuple(dim[0] if len(set(dim)) == 1 else None for dim in sizes)
+    return found
 
 
 def read_inputs(inputs: Any, signatures: Mapping[str, Signature]) -> dict[str, list[FeedSet]]:

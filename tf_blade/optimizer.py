@@ -35,6 +35,7 @@ from tf_blade.feature_column.vocabularies import Vocabularies
 from tf_blade.graph.calls import called_functions
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.shapes import Types
+from tf_blade.inputs import LikelyShapes
 from tf_blade.loops import WrappedLoops, unwrap, wrap_loops
 from tf_blade.passes import FreezeBudget, PassContext, pipeline
 from tf_blade.passes.freeze_variables import freeze_variables
@@ -65,6 +66,8 @@ def optimize_saved_model(
     signatures: Sequence[str],
     progress: Progress,
     steps: Steps | None = None,
+    *,
+    likely: LikelyShapes | None = None,
 ) -> Report:
     """Optimises the SavedModel in `source_dir` and writes the result into `staging_dir`.
 
@@ -72,6 +75,7 @@ def optimize_saved_model(
       signatures: the signatures to optimise; functions that only Python code can call are
         optimised too when these are all there are.
       steps: watches and limits the graph passes. None: all run.
+      likely: shapes of inputs that kernels may have versions for.
 
     Raises: SavedModelError, SignatureError, CompilerNotFoundError.
     """
@@ -102,7 +106,9 @@ def optimize_saved_model(
                 sum(len(w.patterns) for w in work),
             )
             work.append(
-                _Work.start(region, budget, contents, config, first, compilation, dump, steps)
+                _Work.start(
+                    region, budget, contents, config, first, compilation, dump, steps, likely or {}
+                )
             )
         compiled = compilation.finish(progress)
     report = Report(
@@ -159,6 +165,7 @@ class _Work:
         compilation: executables.Compilation,
         dump: DumpWriter | None,
         steps: Steps | None,
+        likely: LikelyShapes,
     ) -> _Work:
         """Runs the graph passes, raises lookups, finds clusters, lowers them, and has their kernels
         compiled.
@@ -184,6 +191,10 @@ class _Work:
             fused = [column for column in raised.columns if column.fused]
             raised = RaisedGraph(more.graph, raised.lookups + more.lookups, fused + more.columns)
         graph = raised.graph
+        served = {name: likely[name] for name in region.signature_names if name in likely}
+        shapes = region.likely_shapes(served)
+        if shapes:
+            context.add_likely(graph, types, shapes)
         columns = [ColumnReport(c.name, c.kind, c.fused, c.reason) for c in raised.columns]
         work = cls(region, len(original), graph, types, raised.lookups, columns)
         for lookup in work.lookups:

@@ -39,6 +39,7 @@ def copying(
     config: Config,
     signatures: Sequence[str],
     progress: Progress,
+    **_: object,
 ) -> Report:
     """Copies the model."""
     progress("copy", 0, 1)
@@ -52,6 +53,7 @@ def without_clusters(
     config: Config,
     signatures: Sequence[str],
     progress: Progress,
+    **_: object,
 ) -> Report:
     """Changes the model's bytes (not its meaning) and finds nothing to cluster."""
     report = copying(source_dir, staging_dir, config, signatures, progress)
@@ -72,6 +74,7 @@ def adding_to_constants(amount: float) -> Driver:
         config: Config,
         signatures: Sequence[str],
         progress: Progress,
+        **_: object,
     ) -> Report:
         report = copying(source_dir, staging_dir, config, signatures, progress)
         file = Path(staging_dir) / "saved_model.pb"
@@ -96,6 +99,7 @@ def slow_copying(
     config: Config,
     signatures: Sequence[str],
     progress: Progress,
+    **_: object,
 ) -> Report:
     """Copies the model file by file with pauses, so that a kill can hit anywhere."""
     for path in sorted(Path(source_dir).rglob("*")):
@@ -118,6 +122,7 @@ def failing(
     config: Config,
     signatures: Sequence[str],
     progress: Progress,
+    **_: object,
 ) -> Report:
     """Writes half a model and breaks."""
     (Path(staging_dir) / "saved_model.pb").write_bytes(b"half")

@@ -50,9 +50,9 @@ def test_optimize_writes_and_prints_the_report(
 
 
 def test_optimize_json_is_one_object(run, two_signatures: Path, tmp_path: Path, quick_toml: str):
-    def chatty(*args: object) -> Any:
+    def chatty(*args: object, **more: object) -> Any:
         print("a library says something")
-        return fakes.copying(*args)  # type: ignore[arg-type]
+        return fakes.copying(*args, **more)  # type: ignore[arg-type]
 
     code, out, _ = run(
         "optimize", two_signatures, tmp_path / "out", "--config", quick_toml, "--json",
@@ -170,7 +170,7 @@ def test_verify_compares_two_models(run, two_signatures: Path, tmp_path: Path, q
     assert (code, data["equal"]) == (0, True)
     assert {o["feeds"] for o in data["signatures"]["lookup"]["outputs"]} == {"batch 1", "batch 3"}
     wrong = fakes.adding_to_constants(0.5)
-    wrong(str(two_signatures), str(tmp_path / "b"), Config(), [], silent)
+    wrong(str(two_signatures), str(tmp_path / "b"), Config(), [], silent, likely={})
     code, out, _ = run("verify", two_signatures, tmp_path / "b", "--json", "--config", quick_toml)
     data = json.loads(out)
     assert (code, data["equal"]) == (1, False)

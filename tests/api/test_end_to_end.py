@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import filecmp
 import json
 import shutil
@@ -231,3 +232,36 @@ def test_a_model_of_half_precision(tmp_path: Path) -> None:
     want = module.scores(x)["scores"]
     # Two units in the last place: TensorFlow rounds to halves within gelu and softmax.
     np.testing.assert_allclose(tf.cast(got, tf.float32), tf.cast(want, tf.float32), rtol=2**-6)
+
+
+def test_sample_inputs_tell_likely_sizes(tmp_path: Path, config: Config):
+    class Scores(tf.Module):
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None, None], tf.float32, "x"),
+                tf.TensorSpec([None, None], tf.int32, "mask"),
+            ]
+        )
+        def scores(self, x, mask):
+            return {"y": tf.nn.softmax(x + (1.0 - tf.cast(mask, tf.float32)) * -1e4)}
+
+    module, rng = Scores(), np.random.default_rng(2)
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.scores)
+
+    def feeds(rows: int, columns: int) -> dict[str, np.ndarray]:
+        x = rng.standard_normal((rows, columns)).astype(np.float32)
+        return {"x": x, "mask": rng.integers(0, 2, (rows, columns), np.int32)}
+
+    dump = tmp_path / "dump"
+    result = tf_blade.optimize(
+        tmp_path / "model",
+        config=dataclasses.replace(config, dump_dir=str(dump), keep_slower=True),
+        inputs=[feeds(1, 50), feeds(7, 50)],
+    )
+    cluster = dump / "blade_cluster_0"
+    assert "symbol s1 = dim(%p0, 1), likely 50" in (cluster / "1_lowered.ir").read_text()
+    assert "args.s1 == 50" in (cluster / "4_kernels.cc").read_text()
+    for rows, columns in ((3, 50), (2, 49), (0, 50)):
+        x = feeds(rows, columns)
+        expected = module.scores(**x)["y"]
+        np.testing.assert_allclose(result(**x)["y"], expected, rtol=1e-5, atol=1e-7)

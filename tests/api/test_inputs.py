@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tf_blade.errors import InputError, SignatureError
-from tf_blade.inputs import read_inputs, with_other_batches
+from tf_blade.inputs import likely_shapes, read_inputs, with_other_batches
 from tf_blade.saved_model import Signature, SignatureTensor
 
 PREDICT = Signature(
@@ -166,3 +166,12 @@ def test_feeds_without_a_common_batch_stay_as_they_are():
     uneven = {"age": [1.0], "education": ["a", "b"], "id": np.zeros((3, 2), np.int64)}
     assert len(with_other_batches(read_inputs(uneven, SIGNATURES)["predict"], PREDICT)) == 1
     assert len(with_other_batches(read_inputs({"x": [1, 2]}, SIGNATURES)["other"], OTHER)) == 1
+
+
+def test_sizes_that_all_feeds_have_are_likely():
+    more = {"age": np.zeros(3, np.float32), "education": np.array(["BA"]), "id": np.zeros((3, 2))}
+    feeds = read_inputs([GOOD, {**more, "id": np.zeros((3, 2), np.int64)}], {"predict": PREDICT})
+    shapes = {"age": (None,), "education": (None,), "id": (None, 2)}
+    assert likely_shapes(feeds) == {"predict": shapes}
+    one = likely_shapes({"predict": feeds["predict"][:1]})
+    assert one["predict"] == {"age": (2,), "education": (2,), "id": (2, 2)}

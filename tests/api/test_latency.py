@@ -144,7 +144,7 @@ def test_fallbacks_in_the_session_count(two_signatures: Path, monkeypatch: pytes
 def main_graph_changed(change: Callable[[graph_pb2.GraphDef], None]) -> api.Driver:
     """A driver that changes the main graph, which servers run and Python's loader doesn't."""
 
-    def driver(source_dir, staging_dir, config, signatures, progress):
+    def driver(source_dir, staging_dir, config, signatures, progress, **_):
         report = fakes.copying(source_dir, staging_dir, config, signatures, progress)
         file = Path(staging_dir) / "saved_model.pb"
         model = saved_model_pb2.SavedModel.FromString(file.read_bytes())

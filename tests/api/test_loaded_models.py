@@ -50,7 +50,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
 def watched(memory: Memory, copies: set[int]) -> api.Driver:
     """A driver that is told how many copies may be loaded while it runs."""
 
-    def driver(source_dir, staging_dir, config, signatures, progress):
+    def driver(source_dir, staging_dir, config, signatures, progress, **_):
         assert memory.now in copies
         return fakes.copying(source_dir, staging_dir, config, signatures, progress)
 

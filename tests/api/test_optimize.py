@@ -304,7 +304,7 @@ def test_a_missing_signature_is_refused(two_signatures: Path, tmp_path: Path, qu
 def test_wrong_feeds_are_refused_before_any_work(
     two_signatures: Path, tmp_path: Path, quick: Config
 ):
-    def never(source_dir, staging_dir, config, signatures, progress) -> Report:
+    def never(source_dir, staging_dir, config, signatures, progress, **_) -> Report:
         raise AssertionError("the optimizer was run")
 
     for inputs in ({"y": [1.0]}, {"x": np.zeros((1, 3))}, {"x": [[1.0]]}, {"words": [1]}):

@@ -36,7 +36,7 @@ def test_state_and_features_are_found(stateful: Path, example_model: Path):
 
 
 def test_the_proto_is_let_go_before_the_driver_runs(tf1_model: Path):
-    def driver(source_dir, staging_dir, config, signatures, progress):
+    def driver(source_dir, staging_dir, config, signatures, progress, **_):
         gc.collect()
         assert not any(isinstance(found, MetaGraph) for found in gc.get_objects())
         return fakes.copying(source_dir, staging_dir, config, signatures, progress)

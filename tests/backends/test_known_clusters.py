@@ -17,6 +17,7 @@ from tests.whole_graphs import Signature, optimise, session
 from tf_blade.backends.cpu import known_clusters
 from tf_blade.compiler.lower import LOWERINGS
 from tf_blade.config import Config
+from tf_blade.inputs import LikelyShapes
 from tf_blade.library import load_ops
 from tf_blade.machine import cpu_target
 from tf_blade.report import ClusterReport
@@ -49,11 +50,17 @@ class Lowerings:
         self.count = 0
         self.graph_def: Any = None
 
-    def of(self, graph_def: Any, config: Config | None = None) -> tuple[int, list[ClusterReport]]:
+    def of(
+        self,
+        graph_def: Any,
+        config: Config | None = None,
+        likely: LikelyShapes | None = None,
+    ) -> tuple[int, list[ClusterReport]]:
         """How many clusters were lowered, and the reports on all."""
         before = self.count
         signatures = {"serving_default": Signature(["x"], ["y:0"])}
-        self.graph_def, report = optimise(graph_def, signatures, config or self.config)
+        config = config or self.config
+        self.graph_def, report = optimise(graph_def, signatures, config, likely=likely)
         return self.count - before, [c for region in report.regions for c in region.clusters]
 
     def answer(self, x: np.ndarray) -> np.ndarray:
@@ -235,3 +242,12 @@ def test_a_node_that_can_not_be_lowered_is_known(lowerings: Lowerings):
     assert again == 0
     assert [c.nodes for c in second] == [c.nodes for c in first] and len(first) == 2
     assert not any("cut" in node for c in second for node in c.nodes)
+
+
+def test_a_cluster_for_a_likely_size_is_another_one(lowerings: Lowerings):
+    graph, likely = tanh_then(scaled, (None, None)), {"serving_default": {"x": (None, 40)}}
+    assert [lowerings.of(graph)[0], lowerings.of(graph, likely=likely)[0]] == [1, 1]
+    assert lowerings.of(graph, likely=likely)[0] == 0
+    for columns in (40, 3):
+        x = np.ones((2, columns), np.float32)
+        np.testing.assert_allclose(lowerings.answer(x), np.full_like(x, 1 / columns), rtol=1e-5)

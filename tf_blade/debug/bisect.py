@@ -32,7 +32,7 @@ from tf_blade.dump.read import Dump, DumpedCluster, read_dump
 from tf_blade.dump.record import record_inputs
 from tf_blade.errors import DumpError, InputError
 from tf_blade.garbage import spared
-from tf_blade.inputs import read_inputs
+from tf_blade.inputs import LikelyShapes, likely_shapes, read_inputs
 from tf_blade.just_in_time.switch import SWITCH
 from tf_blade.original import Original
 from tf_blade.progress import Progress, silent
@@ -144,7 +144,8 @@ def bisect(
             contextlib.closing(Child()) as models,
             contextlib.closing(Child()) as kernels,
         ):
-            job = _Bisector(source, known, config, plans, progress, Path(scratch), models, kernels)
+            likely, folder = likely_shapes(given), Path(scratch)
+            job = _Bisector(source, known, config, plans, likely, progress, folder, models, kernels)
             return job.run()
 
 
@@ -157,6 +158,7 @@ class _Bisector:
         known: Original,
         config: Config,
         plans: Mapping[str, FeedPlan],
+        likely: LikelyShapes,
         progress: Progress,
         scratch: Path,
         models: Child,
@@ -167,6 +169,7 @@ class _Bisector:
         self._known = known
         self._config = config
         self._plans = plans
+        self._likely = likely
         self._progress = progress
         self._scratch = scratch
         self._kernels = kernels
@@ -199,7 +202,7 @@ class _Bisector:
         signatures = list(self._known.signatures)
         directory = str(self._source.directory)
         return optimizer.optimize_saved_model(
-            directory, str(folder), config, signatures, self._progress, steps
+            directory, str(folder), config, signatures, self._progress, steps, likely=self._likely
         )
 
     def _first_look(self, checks: Mapping[str, CheckReport]) -> Bisection:

@@ -300,8 +300,11 @@ def _tensor(fact: dict[str, Any]) -> Tensor:
     return Tensor(fact["name"], fact["tensor"], info, *flags)
 
 
-def _info(dtype: str, shape: Sequence[int | None] | None) -> TensorInfo:
-    return TensorInfo(tf.as_dtype(dtype), None if shape is None else tuple(shape))
+def _info(
+    dtype: str, shape: Sequence[int | None] | None, likely: Sequence[int | None] | None = None
+) -> TensorInfo:
+    known, hint = (None if sizes is None else tuple(sizes) for sizes in (shape, likely))
+    return TensorInfo(tf.as_dtype(dtype), known, hint)
 
 
 def _listed(names: Iterable[str], joint: str) -> str:

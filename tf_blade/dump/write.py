@@ -108,7 +108,9 @@ class DumpWriter:
             nodes=list(outlined.cluster.members),
             inputs=inputs,
             outputs=outputs,
-            types={str(ref): [info.dtype.name, info.shape] for ref, info in types.items()},
+            types={
+                str(ref): [info.dtype.name, info.shape, info.likely] for ref, info in types.items()
+            },
         )
         return writer
 

@@ -32,7 +32,8 @@ def infer_types(
 
     Args:
       graph: a main graph or a function body.
-      arg_shapes: shapes of arguments by node name, where more is known than the graph says.
+      arg_shapes: shapes of arguments and placeholders by node name, where more is known than the
+        graph says.
       variables: dtype and shape of the variable behind a resource argument, by node name;
         with it, what ReadVariableOp and ResourceGather give is known too.
 
@@ -59,6 +60,9 @@ def _serialized(
     for node in graph:
         if node.op == ARG:
             node = _argument(node, arg_shapes, variables)
+        elif node.op == "Placeholder" and node.name in arg_shapes:
+            known = tf.TensorShape(arg_shapes[node.name]).as_proto()
+            node = _placeholder(node, "Placeholder", node.attrs["dtype"].type, known)
         elif node.op == "Const":
             node = _constant(node)
         elif node.name in heads:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import tensorflow as tf
 
@@ -14,10 +14,14 @@ Shape = tuple[int | None, ...] | None  # None: unknown rank; a None entry: unkno
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What is known before running about one tensor: its dtype and partly known shape."""
+    """What is known before running about one tensor: its dtype and partly known shape.
+
+    likely: the shape that it has in the sample inputs, as far as that is known; a hint.
+    """
 
     dtype: tf.DType
     shape: Shape
+    likely: Shape = field(default=None, compare=False)
 
     @property
     def rank(self) -> int | None:

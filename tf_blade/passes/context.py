@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -104,6 +104,19 @@ class PassContext:
         }
         self._types = infer_types(graph, self.arg_shapes, known)
         return self._types
+
+    def add_likely(self, graph: Graph, types: Types, arg_shapes: Mapping[str, Shape]) -> None:
+        """Adds to the graph's types the shapes that follow from likely ones of arguments."""
+        known = {
+            name: TensorInfo(v.dtype, v.shape) for name, v in self.variables.items() if v.handle
+        }
+        try:
+            likely = infer_types(graph, {**self.arg_shapes, **arg_shapes}, known)
+        except RuntimeError:
+            return  # these arguments are an error, which the check will tell of
+        for ref, info in types.items():
+            if ref in likely:
+                types[ref] = replace(info, likely=likely[ref].shape)
 
     def same_types(self, graph: Graph) -> Types:
         """What `types` gave last, if nothing has changed types since (`forget_types`).

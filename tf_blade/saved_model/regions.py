@@ -75,6 +75,20 @@ class Region:
             name: TensorInfo(v.dtype, v.shape) for name, v in self.variables.items() if v.handle
         }
 
+    def likely_shapes(self, inputs: Mapping[str, Mapping[str, Shape]]) -> dict[str, Shape]:
+        """Shapes of arguments that are named like a signature's input, or the tensor behind it.
+
+        Args:
+          inputs: signature name -> input name -> shape.
+        """
+        named: dict[str, Shape] = {}
+        for signature, shapes in inputs.items():
+            for key, shape in shapes.items():
+                tensor = self._meta.signatures[signature].inputs[key].tensor
+                named[parse_tensor_name(tensor).node] = named[key] = shape
+        fed = (node.name for node in self._graph if node.op in (ARG, "Placeholder"))
+        return {name: named[name] for name in fed if name in named}
+
     def replace(
         self, graph: Graph, new_functions: Mapping[str, function_pb2.FunctionDef] | None = None
     ) -> None:

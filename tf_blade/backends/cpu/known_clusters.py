@@ -109,7 +109,7 @@ def _parts(outlined: Outlined, types: Types) -> Iterator[str | bytes]:
     yield "\n".join(function.nodes)
     yield str(outlined.constant_inputs)
     # In the order of the function's nodes, which is that of its inputs and of its hash.
-    yield "\n".join(map(str, function_types(outlined, types).values()))
+    yield "\n".join(f"{t} {t.likely}" for t in function_types(outlined, types).values())
     for name in sorted(called_functions(function)):
         yield name
         yield function.library[name].SerializeToString(deterministic=True)

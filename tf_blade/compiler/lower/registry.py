@@ -186,7 +186,7 @@ def lower_graph(
             raise UnsupportedError(f"the argument {reason}", arg.name)
         dtype = DType.from_tf_enum(info.dtype.as_datatype_enum)
         assert dtype is not None  # _type_reason checked it
-        values[ref] = b.param(dtype, info.shape, constant=i in fixed)
+        values[ref] = b.param(dtype, info.shape, constant=i in fixed, likely=info.likely)
     scope = Scope(graph, types, values)
     nodes = _lower_nodes(b, scope)
     results = [scope.tensor(ref) for _, ref in graph.outputs]
