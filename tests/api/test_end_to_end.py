@@ -256,12 +256,12 @@ def test_sample_inputs_tell_likely_sizes(tmp_path: Path, config: Config):
     result = tf_blade.optimize(
         tmp_path / "model",
         config=dataclasses.replace(config, dump_dir=str(dump), keep_slower=True),
-        inputs=[feeds(1, 50), feeds(7, 50)],
+        inputs=[feeds(1, 64), feeds(7, 64)],
     )
     cluster = dump / "blade_cluster_0"
-    assert "symbol s1 = dim(%p0, 1), likely 50" in (cluster / "1_lowered.ir").read_text()
-    assert "args.s1 == 50" in (cluster / "4_kernels.cc").read_text()
-    for rows, columns in ((3, 50), (2, 49), (0, 50)):
+    assert "symbol s1 = dim(%p0, 1), likely 64" in (cluster / "1_lowered.ir").read_text()
+    assert "args.s1 == 64" in (cluster / "4_kernels.cc").read_text()
+    for rows, columns in ((3, 64), (2, 63), (0, 64)):
         x = feeds(rows, columns)
         expected = module.scores(**x)["y"]
         np.testing.assert_allclose(result(**x)["y"], expected, rtol=1e-5, atol=1e-7)

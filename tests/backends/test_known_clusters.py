@@ -245,9 +245,9 @@ def test_a_node_that_can_not_be_lowered_is_known(lowerings: Lowerings):
 
 
 def test_a_cluster_for_a_likely_size_is_another_one(lowerings: Lowerings):
-    graph, likely = tanh_then(scaled, (None, None)), {"serving_default": {"x": (None, 40)}}
+    graph, likely = tanh_then(scaled, (None, None)), {"serving_default": {"x": (None, 48)}}
     assert [lowerings.of(graph)[0], lowerings.of(graph, likely=likely)[0]] == [1, 1]
     assert lowerings.of(graph, likely=likely)[0] == 0
-    for columns in (40, 3):
+    for columns in (48, 3):
         x = np.ones((2, columns), np.float32)
         np.testing.assert_allclose(lowerings.answer(x), np.full_like(x, 1 / columns), rtol=1e-5)

@@ -15,9 +15,10 @@ from tf_blade.compiler.schedule.kernel import Kernel, Step
 from tf_blade.compiler.shape import Facts
 
 # Lengths that are worth it. One thread with AVX-512, time for any length over that of a known one:
-# softmax 1.6 at 20 and 32, 1.3 at 128, 1.15 at 256, nothing from 384 on; a normalisation 1.5, 1.3
-# and 1.1. Rows of up to 16 have their own code. Sums over rows of a few columns gain nothing.
-_LENGTHS = range(17, 257)
+# softmax 1.6 at 32, 1.3 at 128, 1.15 at 256, nothing from 384 on; a normalisation 1.4, 1.3 and 1.1.
+# Whole vectors only: where the last one is masked most lengths gain as much, but GCC 12 spoils some
+# (softmax 0.6 at 63, 127 and 200).
+_LENGTHS = range(32, 257, 16)
 
 
 def likely_sizes(step: Step, program: Program) -> dict[str, int]:
