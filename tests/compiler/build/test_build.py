@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.ctypes_host import CtypesHost
-from tests.compiler.emit.programs import Example
+from tests.compiler.emit.example import Example
 from tf_blade.compiler import compile_program
 from tf_blade.compiler.build import Built, build, find_compiler
 from tf_blade.compiler.build.build import first_message

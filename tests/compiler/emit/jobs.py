@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.job_folder import JobFolder, Tensor
-from tests.compiler.emit.programs import Example
+from tests.compiler.emit.example import Example
 from tf_blade.compiler.ir.interpreter import run as interpret
 
 

@@ -15,8 +15,9 @@ from benchmarks.cuda.prepare import build_runner
 from benchmarks.job_folder import JobFolder, Tensor
 from tests.compiler import ctypes_host
 from tests.compiler.batch import compile_batch
+from tests.compiler.emit.example import Example
 from tests.compiler.emit.jobs import add_runs
-from tests.compiler.emit.programs import EXAMPLES, Example
+from tests.compiler.emit.programs import EXAMPLES
 from tf_blade.compiler.build import build, find_compiler
 from tf_blade.compiler.build.nvcc import build_image, find_nvcc
 from tf_blade.compiler.emit.cuda import CudaSource, emit_cuda

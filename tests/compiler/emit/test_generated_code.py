@@ -9,7 +9,8 @@ import pytest
 
 from tests.compiler.batch import TARGET, compile_batch
 from tests.compiler.ctypes_host import CtypesHost
-from tests.compiler.emit.programs import EXAMPLES, Example
+from tests.compiler.emit.example import Example
+from tests.compiler.emit.programs import EXAMPLES
 from tf_blade import machine
 from tf_blade.compiler import compile_program
 from tf_blade.compiler.emit import MANY_KERNELS

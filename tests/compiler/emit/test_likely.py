@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.compiler.batch import compile_batch
-from tests.compiler.emit.programs import EXAMPLES, Example
+from tests.compiler.emit.example import Example
+from tests.compiler.emit.programs import EXAMPLES
 from tests.compiler.emit.test_generated_code import compare
 from tf_blade.compiler import compile_program
 from tf_blade.compiler.ir.dims import dimension_symbol

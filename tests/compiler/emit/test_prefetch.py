@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tests.compiler.emit.programs import EXAMPLES, Example
+from tests.compiler.emit.example import Example
+from tests.compiler.emit.programs import EXAMPLES
 from tf_blade.compiler import compile_program
 from tf_blade.compiler.emit.prefetch import LONGEST, prefetches
 from tf_blade.compiler.emit.scope import KernelText, Scope

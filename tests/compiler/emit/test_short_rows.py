@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.compiler.emit.programs import Example
+from tests.compiler.emit.example import Example
 from tf_blade.compiler import compile_program
 
 BIAS = """%0: f32[a, {b}] = broadcast_in_dim(%v, shape=[a, {b}], dims=[1])

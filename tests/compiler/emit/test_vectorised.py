@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.compiler.emit.programs import EXAMPLES, Example
+from tests.compiler.emit.example import Example
+from tests.compiler.emit.programs import EXAMPLES
 from tf_blade.compiler import compile_program
 from tf_blade.compiler.build import find_compiler
 

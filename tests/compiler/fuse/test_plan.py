@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.compiler.emit.programs import Example
+from tests.compiler.emit.example import Example
 from tf_blade.compiler.fuse import plan
 
 

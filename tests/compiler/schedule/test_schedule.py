@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tests.compiler.emit.programs import EXAMPLES, Example
+from tests.compiler.emit.example import Example
+from tests.compiler.emit.programs import EXAMPLES
 from tf_blade.compiler.fuse import plan
 from tf_blade.compiler.ir.dims import to_text
 from tf_blade.compiler.schedule import Schedule, schedule
