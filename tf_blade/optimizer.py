@@ -195,8 +195,7 @@ class _Work:
         shapes = region.likely_shapes(served)
         if shapes:
             context.add_likely(graph, types, shapes)
-        columns = [ColumnReport(c.name, c.kind, c.fused, c.reason) for c in raised.columns]
-        work = cls(region, len(original), graph, types, raised.lookups, columns)
+        work = cls(region, len(original), graph, types, raised.lookups, raised.columns)
         for lookup in work.lookups:
             if lookup.source:
                 compilation.start(lookup.source)

@@ -19,6 +19,7 @@ from tf_blade.feature_column.reference import Refused, evaluate
 from tf_blade.feature_column.vocabularies import Vocabularies
 from tf_blade.graph.graph import Graph, Node, TensorRef
 from tf_blade.graph.types import ARG
+from tf_blade.report import ColumnReport
 
 v1 = tf.compat.v1
 fc = tf.feature_column
@@ -150,7 +151,7 @@ class Case:
         variable = self.context.variables.get(ref.node)
         return variable if variable is not None and variable.handle else None
 
-    def raised(self, path: str, **keywords: Any) -> tuple[str, list[raising.ColumnReport], Graph]:
+    def raised(self, path: str, **keywords: Any) -> tuple[str, list[ColumnReport], Graph]:
         """Writes the raised model."""
         types = self.context.types(self.graph)
         graph, columns = raising.raise_lookups(

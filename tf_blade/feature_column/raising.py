@@ -36,6 +36,7 @@ from tf_blade.graph.types import ARG, Shape, TensorInfo
 from tf_blade.passes import PassContext
 from tf_blade.passes.order import ordered_nodes
 from tf_blade.passes.prune import prune
+from tf_blade.report import ColumnReport
 
 _Attr = attr_value_pb2.AttrValue
 
@@ -49,22 +50,6 @@ _FAILS = frozenset({"Assert"})
 _BRANCHES = ("then_branch", "else_branch")
 # Ops of columns, for the report of those that were not fused.
 _COLUMN_OPS = ("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN", "ResourceGather")
-
-
-@dataclass(frozen=True)
-class ColumnReport:
-    """One column of the model: the op at its heart, and whether a lookup does its work.
-
-    Attributes:
-      name: of the node that combines its rows.
-      kind: "embedding", "gather", "linear" or "indicator".
-      fused: whether it was fused; if not, `reason` says why.
-    """
-
-    name: str
-    kind: str
-    fused: bool
-    reason: str = ""
 
 
 @dataclass(frozen=True)

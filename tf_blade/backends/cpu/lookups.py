@@ -13,7 +13,6 @@ from tf_blade.config import Config
 from tf_blade.feature_column.emit import emit_lookup
 from tf_blade.feature_column.interpret import VocabularyOf
 from tf_blade.feature_column.raising import (
-    ColumnReport,
     LookupCall,
     blade_lookup_node,
     raise_lookups,
@@ -21,6 +20,7 @@ from tf_blade.feature_column.raising import (
 from tf_blade.graph.graph import Graph, Node
 from tf_blade.graph.shapes import Types
 from tf_blade.passes import PassContext
+from tf_blade.report import ColumnReport
 
 
 @dataclass(frozen=True)
