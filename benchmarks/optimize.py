@@ -2,8 +2,9 @@
 
 The graph is made of random blocks (dense layers with several activations, layer normalisation,
 attention, gates, joins and splits), no two of one shape, up to --nodes nodes. `optimize` runs in
-a process of its own, once with nothing compiled before (cold) and once more with the same cache
-(warm); its check of the answers is part of it, its timing of both models is not.
+a process of its own, once with nothing compiled before (cold; not even Python's modules, but for
+TensorFlow) and once more with the same caches (warm); its check of the answers is part of it, its
+timing of both models is not.
 
 `summary`:
   nodes              of the graph
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -58,12 +60,14 @@ def run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, 
         model = Path(folder) / "model"
         nodes = build(model, arguments.nodes or _NODES[arguments.quick])
         size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
+        bytecode = Path(folder) / "bytecode"
+        imported = _worker(bytecode)["peak_gb"]
         rows = []
         for run_name in ("cold", "warm"):
-            row = {"run": run_name} | _worker(model, Path(folder) / "out", Path(folder) / "cache")
+            arguments_of_worker = (model, Path(folder) / "out", Path(folder) / "cache")
+            row = {"run": run_name} | _worker(bytecode, *arguments_of_worker)
             rows.append(row)
             console.print("  ".join(f"{key} {value}" for key, value in row.items()))
-        imported = _worker()["peak_gb"]
     cold, warm = rows
     summary = {
         "nodes": nodes,
@@ -79,9 +83,12 @@ def run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, 
     return rows, summary
 
 
-def _worker(*arguments: Path) -> dict[str, Any]:
+def _worker(bytecode: Path, *arguments: Path) -> dict[str, Any]:
+    """bytecode: where Python keeps compiled modules, whatever the environment says."""
+    environment = dict(os.environ, PYTHONPYCACHEPREFIX=str(bytecode))
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", _WORKER, *map(str, arguments)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 

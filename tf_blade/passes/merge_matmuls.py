@@ -63,10 +63,12 @@ class _Layer:
 
 def merge_matmuls(graph: Graph, ctx: PassContext) -> Graph:
     graph = ctx.editable(graph)
+    merged: dict[TensorRef, TensorRef] = {}
     for alike in _layers(graph).values():
         if len(alike) > 1:
-            _merge(graph, alike)
+            merged |= _merge(graph, alike)
             ctx.counts["merge_matmuls"] += len(alike)
+    graph.redirect(merged)
     return graph
 
 
@@ -136,7 +138,8 @@ def _shape(graph: Graph, ref: TensorRef) -> tuple[int, ...]:
     return tuple(dim.size for dim in node.attrs["value"].tensor.tensor_shape.dim)
 
 
-def _merge(graph: Graph, layers: Sequence[_Layer]) -> None:
+def _merge(graph: Graph, layers: Sequence[_Layer]) -> dict[TensorRef, TensorRef]:
+    """Adds the joined layer. Returns what stands for the results of each layer."""
     first = layers[0]
     dtype = tf.as_dtype(first.product.attrs["T"].type)
 
@@ -172,4 +175,4 @@ def _merge(graph: Graph, layers: Sequence[_Layer]) -> None:
         "num_split": attr_value_pb2.AttrValue(i=len(layers)),
     }
     graph.add(split)
-    graph.redirect({TensorRef(x.last.name): TensorRef(split.name, i) for i, x in enumerate(layers)})
+    return {TensorRef(x.last.name): TensorRef(split.name, i) for i, x in enumerate(layers)}
