@@ -71,6 +71,20 @@ def test_a_bias_that_is_added_from_the_left_is_joined():
     np.testing.assert_allclose(run(after, x=x)[0], run(before, x=x)[0], rtol=1e-5)
 
 
+def test_layers_that_read_a_joined_layer_are_joined_too():
+    def graph():
+        x = v1.placeholder(tf.float32, [None, 12], "x")
+        left, right = (dense(x, n) for n in (4, 6))
+        parts = [dense(y, n) for y in (left, right) for n in (5, 7)]
+        tf.identity(tf.reduce_sum(tf.concat(parts, 1), 1), name="y")
+
+    before = main_graph(graph, ["y"])
+    after, count = merged(before)
+    assert count == 6 and ops(after).count("MatMul") == 3
+    x = RNG.standard_normal([3, 12])
+    np.testing.assert_allclose(run(after, x=x)[0], run(before, x=x)[0], rtol=1e-5)
+
+
 def test_the_weights_are_there_once():
     def constants(graph):
         return sum(node.op == "Const" for node in graph)
